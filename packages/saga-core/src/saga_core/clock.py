@@ -1,0 +1,42 @@
+"""Time as the engine sees it: wall time for people, boot time for waits."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from; a test replaces it."""
+
+    def wall(self) -> int:
+        """Return nanoseconds since 1970, for people and for deadlines that vendors set."""
+        ...
+
+    def up(self) -> int:
+        """Return nanoseconds since boot, sleep included: what waits are measured by."""
+        ...
+
+    def jitter(self) -> float:
+        """Return a factor from 0.5 to 1.5 that spreads retries."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    wall = staticmethod(time.time_ns)
+
+    if hasattr(time, "CLOCK_BOOTTIME"):
+
+        def up(self) -> int:
+            return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    else:
+        up = staticmethod(time.monotonic_ns)
+
+    def jitter(self) -> float:
+        return random.uniform(0.5, 1.5)  # noqa: S311 -- spreads load, guards nothing
+
+
+SYSTEM = SystemClock()

@@ -1,0 +1,85 @@
+"""Values and records to bytes and back.
+
+A value that enters the log is frozen: encoded once, at the door, and decoded from those bytes for everybody who reads
+it, the process that wrote it included.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from saga_core.records import Record
+
+MAX_VALUE = 16 * 1024 * 1024
+"""Bytes that one frozen value may take."""
+
+
+def _foreign(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if dump is not None:
+        return dump(mode="json")
+    raise TypeError(f"a {type(value).__qualname__} cannot be recorded as JSON")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_foreign, decimal_format="string", uuid_format="canonical")
+_decoder = msgspec.msgpack.Decoder()
+_record_encoder = msgspec.msgpack.Encoder(enc_hook=_foreign, decimal_format="string")
+_record_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def freeze(value: Any) -> Raw:
+    """Return the value's bytes.
+
+    Raises:
+        TypeError: The value, or one inside it, cannot be recorded; the text says which type, never the value.
+        ValueError: A number is not finite, or the value takes more than 16 MB.
+    """
+    try:
+        data = _encoder.encode(value)
+    except OverflowError:
+        raise ValueError("an integer does not fit into 64 bits; record it as text") from None
+    if len(data) > MAX_VALUE:
+        raise ValueError(f"it takes {len(data)} bytes; {MAX_VALUE} is the most that a record holds")
+    return Raw(data)
+
+
+def thaw(frozen: Raw | bytes) -> Any:
+    """Return a fresh copy of a frozen value, in JSON's own types."""
+    return _decoder.decode(frozen)
+
+
+def refuse_unfit(value: Any) -> None:
+    """Check a thawed value for what JSON cannot hold: numbers that are not finite, keys that are not text.
+
+    Raises:
+        ValueError: It holds such a thing.
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("a number is not finite")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"a mapping has a key of type {type(key).__qualname__}; JSON has text keys only")
+            refuse_unfit(item)
+    elif isinstance(value, list):
+        for item in value:
+            refuse_unfit(item)
+
+
+def encode(record: Record) -> bytes:
+    """Return a record's payload."""
+    return _record_encoder.encode(record)
+
+
+def decode(payload: bytes | memoryview) -> Record:
+    """Return the record of a payload.
+
+    Raises:
+        msgspec.DecodeError: It is no record of a known kind.
+    """
+    return _record_decoder.decode(payload)

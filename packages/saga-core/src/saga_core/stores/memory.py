@@ -1,0 +1,118 @@
+"""The store for tests: nothing outlives the process, everything else is as with files."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from saga_core import codec
+from saga_core.errors import StoreError
+from saga_core.stores.store import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from saga_core.records import Record
+    from saga_core.stores.store import Log
+
+
+class _MemoryLog:
+    """A list of encoded records; the codec is passed as with files, so that what fits here fits there."""
+
+    def __init__(self, store: MemoryStore, saga: str, payloads: list[bytes]) -> None:
+        self.saga = saga
+        self._store = store
+        self._payloads = payloads
+        self._released = False
+
+    @property
+    def durable(self) -> int:
+        return len(self._payloads)
+
+    def append(self, record: Record) -> int:
+        if self._released:
+            raise StoreError(f"the log of saga {self.saga} was given up", saga_id=self.saga)
+        self._payloads.append(codec.encode(record))
+        return len(self._payloads)
+
+    def sync(self, position: int) -> None:
+        pass
+
+    def sync_soon(self) -> None:
+        pass
+
+    def release(self) -> None:
+        self._released = True
+        self._store.give_up(self.saga, settled=False)
+
+    def settle(self) -> None:
+        self._released = True
+        self._store.give_up(self.saga, settled=True)
+
+
+class MemoryStore:
+    """Sagas in this process's memory."""
+
+    url = "memory:"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logs: dict[str, list[bytes]] = {}
+        self._owned: set[str] = set()
+        self._done: set[str] = set()
+        self._keys: dict[str, tuple[str, int]] = {}
+
+    def close(self) -> None:
+        pass
+
+    def create(self, saga: str) -> Log:
+        with self._lock:
+            payloads = self._logs[saga] = []
+            self._owned.add(saga)
+        return _MemoryLog(self, saga, payloads)
+
+    def claim(self, saga: str) -> tuple[Log, Reading] | None:
+        with self._lock:
+            if saga not in self._logs or saga in self._owned or saga in self._done:
+                return None
+            self._owned.add(saga)
+            payloads = self._logs[saga]
+        return _MemoryLog(self, saga, payloads), Reading(saga, [codec.decode(payload) for payload in payloads])
+
+    def read(self, saga: str) -> Reading | None:
+        with self._lock:
+            payloads = list(self._logs.get(saga, ()))
+            settled = saga in self._done
+        return Reading(saga, [codec.decode(payload) for payload in payloads], settled=settled) if payloads else None
+
+    def owner(self, saga: str) -> str | None:
+        return "this process" if saga in self._owned else None
+
+    def open_sagas(self) -> Iterator[str]:
+        with self._lock:
+            return iter(sorted(saga for saga in self._logs if saga not in self._done))
+
+    def done_sagas(self) -> Iterator[str]:
+        with self._lock:
+            return iter(sorted(self._done, reverse=True))
+
+    def key_holder(self, key: str) -> tuple[str, int] | None:
+        return self._keys.get(key)
+
+    def take_key(self, key: str, saga: str, generation: int) -> bool:
+        with self._lock:
+            held = self._keys.get(key)
+            if (held[1] if held else 0) != generation - 1:
+                return False
+            self._keys[key] = (saga, generation)
+            return True
+
+    def sync_later(self, log: Log, position: int, done: Callable[[BaseException | None], None]) -> None:
+        done(None)
+
+    def give_up(self, saga: str, *, settled: bool) -> None:
+        """Free a log; called by the log itself."""
+        with self._lock:
+            self._owned.discard(saga)
+            if settled:
+                self._done.add(saga)

@@ -1,0 +1,128 @@
+"""What the engine asks of a store; memory, file and, later, PostgreSQL answer it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from saga_core.records import Record
+
+
+class Reading(NamedTuple):
+    """A saga's history as found.
+
+    Attributes:
+        saga: The saga's id.
+        records: The good records in order.
+        damage: Why no action may follow from this log, in words; None for a sound one.
+        settled: The saga has left the open ones; nothing acts on it any more.
+        dropped: The bytes of a torn tail behind the last good record.
+    """
+
+    saga: str
+    records: list[Record]
+    damage: str | None = None
+    settled: bool = False
+    dropped: bytes = b""
+
+
+class Log(Protocol):
+    """One saga's log in the hands of its only owner.
+
+    `append` is called under the owner's own lock, `sync` and `durable` from any thread.
+    """
+
+    saga: str
+
+    @property
+    def durable(self) -> int:
+        """The position up to which every record is known to be on disk."""
+        ...
+
+    def append(self, record: Record) -> int:
+        """Write a record and return the position behind it: from here it survives the death of this process.
+
+        Raises:
+            StoreError: It could not be written; the log takes no further record but a retry of the same.
+        """
+        ...
+
+    def sync(self, position: int) -> None:
+        """Return when everything below `position` is on disk; blocks.
+
+        Raises:
+            StoreError: That is not proven.
+        """
+        ...
+
+    def sync_soon(self) -> None:
+        """Ask that what was written goes to disk within about ten milliseconds; never blocks, never raises."""
+        ...
+
+    def release(self) -> None:
+        """Give the log up where it stands: whoever locks it next may go on. Idempotent."""
+        ...
+
+    def settle(self) -> None:
+        """Move the log from the open ones to the done ones and give it up."""
+        ...
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A place for logs; the public `Store` is the two names that users need."""
+
+    url: str
+
+    def close(self) -> None:
+        """Give up what the store itself holds; logs in use stay usable."""
+        ...
+
+    def create(self, saga: str) -> Log:
+        """Return the empty log of a new saga, owned by the caller.
+
+        Raises:
+            StoreError: The place is missing, read-only, full or not fit for logs.
+        """
+        ...
+
+    def claim(self, saga: str) -> tuple[Log, Reading] | None:
+        """Take a free log over, or return None when it has an owner, is settled or is gone.
+
+        The records are read after ownership is certain. A torn tail is not part of them; it is cut off by the first
+        append. A damaged log is never handed out.
+
+        Raises:
+            LogDamaged: It is damaged.
+        """
+        ...
+
+    def read(self, saga: str) -> Reading | None:
+        """Return a saga's history without owning it, or None if there is none; may race with a writer."""
+        ...
+
+    def owner(self, saga: str) -> str | None:
+        """Return who owns a saga's log, in words (`pid 17, for 3 s`), or None if it is free."""
+        ...
+
+    def open_sagas(self) -> Iterator[str]:
+        """Yield the ids of the sagas that are not settled, oldest first."""
+        ...
+
+    def done_sagas(self) -> Iterator[str]:
+        """Yield the ids of the settled sagas, newest first."""
+        ...
+
+    def key_holder(self, key: str) -> tuple[str, int] | None:
+        """Return the newest saga of a key and its generation."""
+        ...
+
+    def take_key(self, key: str, saga: str, generation: int) -> bool:
+        """Bind a key to a saga whose log is on disk; False if another took that generation first. Durable at return."""
+        ...
+
+    def sync_later(self, log: Log, position: int, done: Callable[[BaseException | None], None]) -> None:
+        """Call `done` from another thread when `log.sync(position)` has returned or raised; never blocks."""
+        ...
