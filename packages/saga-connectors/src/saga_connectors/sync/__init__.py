@@ -1,0 +1,1 @@
+"""The same actions for synchronous callers: one declaration, two callables."""
