@@ -1,0 +1,136 @@
+"""Users' programs, type-checked against the public surface.
+
+One switch, `SURFACE`, says what they are checked against: the stubs beside them, or the installed packages.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple, TypedDict
+
+SURFACE: Literal["stubs", "installed"] = "stubs"
+
+HERE = Path(__file__).parent
+STUBS = HERE / "stubs"
+PROGRAMS = HERE / "programs"
+NEGATIVE = PROGRAMS / "negative.py"
+
+# Programs that need a module which the installed packages do not have yet. The stubs have them all.
+NOT_INSTALLED_YET: Mapping[str, str] = {
+    "p02_plain_sync.py": "needs saga_core.rules",
+    "p11_approval_restart.py": "needs saga_core.approvals",
+    "p12_pytest_proof.py": "needs saga_core.testing",
+}
+
+PLANTED = re.compile(r"\s*# pyright: ignore\[[\w, ]+\]")
+
+
+class Finding(NamedTuple):
+    file: str
+    line: int
+    rule: str
+    message: str
+
+
+class Position(TypedDict):
+    line: int
+
+
+class Range(TypedDict):
+    start: Position
+
+
+class Diagnostic(TypedDict, total=False):
+    file: str
+    severity: str
+    message: str
+    range: Range
+    rule: str
+
+
+class Output(TypedDict):
+    generalDiagnostics: list[Diagnostic]
+    summary: dict[str, int]
+
+
+def programs() -> list[Path]:
+    excluded = NOT_INSTALLED_YET if SURFACE == "installed" else {}
+    return [path for path in sorted(PROGRAMS.glob("*.py")) if path.name not in excluded]
+
+
+def check(files: Iterable[Path], folder: Path) -> list[Finding]:
+    """Return what strict basedpyright finds in the files; the folder holds the run's configuration."""
+    listed = [str(path) for path in files]
+    settings: dict[str, object] = {
+        "typeCheckingMode": "strict",
+        "pythonVersion": "3.11",
+        "include": listed,
+        "extraPaths": [str(PROGRAMS)],
+        "reportMissingModuleSource": False,
+    }
+    if SURFACE == "stubs":
+        settings["stubPath"] = str(STUBS)
+    config = folder / "pyrightconfig.json"
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", "-p", str(config)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    output: Output = json.loads(run.stdout)
+    assert output["summary"]["filesAnalyzed"] >= len(listed), run.stdout
+    return [
+        Finding(
+            Path(found.get("file", "")).name,
+            found["range"]["start"]["line"] + 1 if "range" in found else 0,
+            found.get("rule", ""),
+            found.get("message", ""),
+        )
+        for found in output["generalDiagnostics"]
+    ]
+
+
+def planted_lines(text: str) -> set[int]:
+    return {number for number, line in enumerate(text.splitlines(), 1) if PLANTED.search(line)}
+
+
+def test_every_program_type_checks_strictly(tmp_path: Path) -> None:
+    """Over negative.py this also means that none of its ignores is unnecessary."""
+    assert check(programs(), tmp_path) == []
+
+
+def test_each_planted_mistake_is_reported_on_its_line(tmp_path: Path) -> None:
+    text = NEGATIVE.read_text(encoding="utf-8")
+    bare = tmp_path / "negative_bare.py"
+    bare.write_text(PLANTED.sub("", text), encoding="utf-8")
+    planted = planted_lines(text)
+    assert len(planted) == 8
+    assert {finding.line for finding in check([bare], tmp_path)} == planted
+
+
+def test_an_ignore_over_a_line_without_a_mistake_is_reported(tmp_path: Path) -> None:
+    """The negative control of the first test: were the mistakes no longer mistakes, it would say so."""
+    right = 'await charge(customer_id="c", amount=1, currency="usd")'
+    text = NEGATIVE.read_text(encoding="utf-8").replace('await charge(customer="c", amount=1, currency="usd")', right)
+    mended = tmp_path / "negative_mended.py"
+    mended.write_text(text, encoding="utf-8")
+    assert [finding.rule for finding in check([mended], tmp_path)] == ["reportUnnecessaryTypeIgnoreComment"]
+
+
+def test_every_excluded_program_is_there_and_says_what_it_waits_for() -> None:
+    for name, reason in NOT_INSTALLED_YET.items():
+        needed = reason.removeprefix("needs ")
+        assert f"from {needed} import" in (PROGRAMS / name).read_text(encoding="utf-8")
+
+
+def test_mypy_finds_nothing_but_the_overlaps_marked_in_the_stub(tmp_path: Path) -> None:
+    files = [path for path in programs() if path != NEGATIVE]
+    search = [PROGRAMS, STUBS] if SURFACE == "stubs" else [PROGRAMS]
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), *map(str, files)]
+    environment = os.environ | {"MYPYPATH": os.pathsep.join(map(str, search))}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    errors = [line for line in run.stdout.splitlines() if ": error: " in line]
+    overlaps = 2 if SURFACE == "stubs" else 0
+    assert [line.rsplit("  ", 1)[-1] for line in errors] == ["[overload-overlap]"] * overlaps, run.stdout
+    assert f"{len(files)} source files" in run.stdout, run.stderr
