@@ -1,0 +1,241 @@
+"""What is declared about an action: its function, its reversibility, its undo, probe and capture."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from saga_core.answers import Compensation
+from saga_core.codec import thaw
+from saga_core.errors import DeclarationError
+from saga_core.signature import Signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from saga_core.fold import StepView
+    from saga_core.types import Money, Reversibility, Tier
+
+T = TypeVar("T")
+
+LANDS_WITHIN = timedelta(minutes=5)
+"""How long after its last possible send an effect may still land, where an action does not say."""
+
+
+class Attempt:
+    """What capture and probe see of a step: only what the log holds.
+
+    Attributes:
+        action: The action's registered name.
+        version: The recorded version.
+        args: The arguments in the annotated types.
+        key: The idempotency key of this attempt.
+        started_at: When the intent was written.
+        captured: What the capture returned, None before it ran.
+        notes: The facts noted in mid-effect.
+    """
+
+    __slots__ = ("action", "args", "captured", "key", "notes", "started_at", "version")
+
+    def __init__(
+        self,
+        action: str,
+        version: int,
+        args: Mapping[str, Any],
+        key: str,
+        started_at: datetime,
+        captured: Any,
+        notes: Mapping[str, Any],
+    ) -> None:
+        self.action = action
+        self.version = version
+        self.args = args
+        self.key = key
+        self.started_at = started_at
+        self.captured = captured
+        self.notes = notes
+
+
+class Call(Attempt, Generic[T]):
+    """What undo sees: the attempt and its `result`, both from the log."""
+
+    __slots__ = ("result",)
+
+    result: T
+
+    def __init__(self, attempt: Attempt, result: T) -> None:
+        super().__init__(
+            attempt.action,
+            attempt.version,
+            attempt.args,
+            attempt.key,
+            attempt.started_at,
+            attempt.captured,
+            attempt.notes,
+        )
+        self.result = result
+
+
+class Declaration:
+    """An action as declared; shared by all callables that stand for it."""
+
+    __slots__ = (
+        "capture",
+        "fn",
+        "hidden",
+        "hold",
+        "identity",
+        "is_async",
+        "keyed_undo",
+        "lands_within",
+        "money",
+        "name",
+        "not_landed",
+        "outside",
+        "prepare",
+        "probe",
+        "resource",
+        "reversibility",
+        "signature",
+        "tier",
+        "timeout",
+        "undo",
+        "undo_within",
+        "version",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        reversibility: Reversibility,
+        *,
+        version: int = 1,
+        undo: Callable[[Call[Any]], Compensation] | None = None,
+        not_landed: Any = (),
+        lands_within: timedelta = LANDS_WITHIN,
+        undo_within: timedelta | Callable[[Call[Any]], datetime | None] | None = None,
+        resource: Callable[[Attempt], str] | None = None,
+        keyed_undo: Callable[[Attempt], Compensation] | None = None,
+        identity: tuple[str, ...] | None = None,
+        hide: tuple[str, ...] = (),
+        money: Money | None = None,
+        timeout: timedelta | None = None,
+        tier: Tier = "power",
+        outside: str = "refuse",
+        hold: bool = False,
+    ) -> None:
+        what = f"action {name!r}"
+        if not inspect.isroutine(fn):
+            raise DeclarationError(
+                f"{what} is put on a {type(fn).__qualname__}, not on a function",
+                next="declare a function or a static method",
+            )
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise DeclarationError(
+                f"{what} is a generator: it has no one result from which an undo could be derived",
+                next="return the whole result, or make each part an action of its own",
+            )
+        self.name = name
+        self.fn = fn
+        self.version = version
+        self.reversibility: Reversibility = reversibility
+        self.is_async = inspect.iscoroutinefunction(fn)
+        self.signature = Signature(fn, what=what)
+        self.hidden = hide
+        self.signature.check(what, hidden=hide, result=reversibility != "read_only")
+        for label, names in (("hide", hide), ("identity", identity or ())):
+            unknown = set(names) - set(self.signature.names)
+            if unknown and not self.signature.is_open:
+                raise DeclarationError(f"{what}: {label}= names no parameter: {', '.join(sorted(unknown))}")
+        self.undo: Callable[[Call[Any]], Compensation] | None = None
+        self.probe: Callable[[Attempt], Any] | None = None
+        self.capture: Callable[[Attempt], Any] | None = None
+        self.prepare: Callable[[Mapping[str, Any]], Any] | None = None
+        self.not_landed = not_landed
+        self.lands_within = lands_within
+        self.undo_within = undo_within
+        self.resource = resource
+        self.keyed_undo = keyed_undo
+        self.identity = identity
+        self.money = money
+        self.timeout = timeout
+        self.tier: Tier = tier
+        self.outside = outside
+        self.hold = hold
+        if undo is not None:
+            self.set_undo(undo)
+
+    def set_undo(self, fn: Callable[[Call[Any]], Compensation]) -> None:
+        """Declare the undo.
+
+        Raises:
+            DeclarationError: It is asynchronous, or names an argument that the log does not hold.
+        """
+        if inspect.iscoroutinefunction(fn):
+            raise DeclarationError(
+                f"action {self.name!r}: its undo is asynchronous",
+                next="bind an inverse in a plain function; the inverse may be asynchronous",
+            )
+        code = getattr(fn, "__code__", None)
+        needed = [name for name in self.hidden if code is not None and name in code.co_consts]
+        if needed:
+            raise DeclarationError(
+                f"action {self.name!r}: its undo needs {', '.join(needed)}, which hide= keeps out of the log",
+                next="derive the undo from the result, or let the inverse find the value by a reference",
+            )
+        self.undo = fn
+
+    def proves_not_landed(self, error: BaseException) -> bool:
+        """Tell whether the declaration takes this error as proof that nothing landed."""
+        declared = self.not_landed
+        if isinstance(declared, (type, tuple)):
+            return isinstance(error, declared)  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
+        return bool(declared(error))
+
+    def money_of(self, args: Mapping[str, Any]) -> tuple[Any, str | None]:
+        """Return the amount and currency that the arguments name, as they stand there."""
+        if self.money is None:
+            return None, None
+        amount, currency = self.money
+        named = None if currency is None else _at_path(args, currency)
+        return _at_path(args, amount), named if isinstance(named, str) else currency
+
+    def attempt_of(self, step: StepView, key: str) -> Attempt:
+        """Return the recorded step as capture and probe see it."""
+        from datetime import UTC  # noqa: PLC0415
+
+        recorded = thaw(step.args)
+        try:
+            recorded = {**recorded, **self._convert_known(recorded)}
+        except TypeError:
+            pass
+        return Attempt(
+            step.action,
+            step.version,
+            recorded,
+            key,
+            datetime.fromtimestamp(step.at / 1e9, UTC),
+            None if step.captured is None else thaw(step.captured),
+            dict(step.notes),
+        )
+
+    def _convert_known(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+        from saga_core.signature import restore  # noqa: PLC0415
+
+        hints = self.signature.hints()
+        return {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
+
+    def call_of(self, step: StepView, key: str, result: Any) -> Call[Any]:
+        """Return the recorded step as undo sees it; `result` is the thawed one."""
+        return Call(self.attempt_of(step, key), self.signature.restore_result(result))
+
+
+def _at_path(args: Mapping[str, Any], path: str) -> Any:
+    found: Any = args
+    for part in path.split("."):
+        if not hasattr(found, "get"):
+            return None
+        found = found.get(part)
+    return found

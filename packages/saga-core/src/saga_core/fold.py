@@ -1,0 +1,514 @@
+"""What state a saga is in: the reduction of its records, and nothing else.
+
+`apply` takes one record at a time, for the engine; `fold` takes a history, for everybody who reads one. Time travel is
+the fold of a prefix.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from saga_core.records import (
+    Adopted,
+    Applied,
+    Began,
+    CaseOpened,
+    Committed,
+    Committing,
+    Doubted,
+    Intended,
+    LeftInPlace,
+    Missed,
+    Noted,
+    Parked,
+    Record,
+    Refused,
+    RolledBack,
+    ScopeEnded,
+    ScopeOpened,
+    Suspended,
+    UndoEnded,
+    UndoIntended,
+    UnwindBegan,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from msgspec import Raw
+
+    from saga_core.answers import Compensation
+    from saga_core.types import SagaState, StepState
+
+PROVEN: frozenset[StepState] = frozenset({"refused", "not_landed", "undone"})
+"""Step states in which nothing of the step stands in the world."""
+
+OPEN: frozenset[StepState] = frozenset({"intended", "in_doubt", "undoing", "undo_in_doubt", "undo_pending"})
+"""Step states that something still has to be found out about."""
+
+
+class FoldError(ValueError):
+    """A record does not fit what stands before it: the log was not written by this engine, or is damaged."""
+
+
+class StepView:
+    """One step as the records so far tell it."""
+
+    __slots__ = (
+        "action",
+        "amount",
+        "applied_at",
+        "args",
+        "asked",
+        "at",
+        "attempt",
+        "beside",
+        "captured",
+        "currency",
+        "doubted_up",
+        "error",
+        "keyed_undo",
+        "lands_within",
+        "notes",
+        "number",
+        "order",
+        "overlaps",
+        "parent",
+        "position",
+        "problem",
+        "resource",
+        "result",
+        "reversibility",
+        "scope",
+        "state",
+        "stray",
+        "tier",
+        "trials",
+        "undo",
+        "undo_at",
+        "undo_ended_at",
+        "undo_raised",
+        "undo_key",
+        "undo_until",
+        "undo_up",
+        "undo_ref",
+        "undo_wait",
+        "version",
+        "words",
+    )
+
+    def __init__(self, record: Intended) -> None:
+        self.number = record.step
+        self.action = record.action
+        self.version = record.version
+        self.reversibility = record.reversibility
+        self.scope = record.scope
+        self.position = record.position
+        self.attempt = record.attempt
+        self.parent = record.parent
+        self.args = record.args
+        self.asked = record.asked
+        self.captured = record.captured
+        self.tier = record.tier
+        self.lands_within = record.lands_within
+        self.resource = record.resource
+        self.amount = record.amount
+        self.currency = record.currency
+        self.keyed_undo = record.keyed_undo
+        self.at = record.at
+        self.state: StepState = "intended"
+        self.notes: dict[str, Any] = {}
+        self.result: Raw | None = None
+        self.undo: Compensation | None = None
+        self.undo_until: int | None = None
+        self.problem: str | None = None
+        self.applied_at: int | None = None
+        self.order = 0
+        self.overlaps: set[int] = set()
+        self.doubted_up: int | None = None
+        self.error: str | None = None
+        self.stray = False
+        self.beside: tuple[int, ...] = ()
+        self.trials = 0
+        self.undo_at: int | None = None
+        self.undo_ended_at: int | None = None
+        self.undo_key: str | None = None
+        self.undo_raised = False
+        self.undo_up = 0
+        self.undo_wait = 0
+        self.undo_ref: str | None = None
+        self.words = ""
+
+
+class RefusedView:
+    """A call that the gate refused."""
+
+    __slots__ = ("action", "at", "number", "position", "reason", "reversibility", "rule", "scope", "state")
+
+    def __init__(self, record: Refused) -> None:
+        self.number = record.step
+        self.action = record.action
+        self.reversibility = record.reversibility
+        self.scope = record.scope
+        self.position = record.position
+        self.rule = record.rule
+        self.reason = record.reason
+        self.at = record.at
+        self.state: StepState = "refused"
+
+
+class CaseView:
+    """Something that a person must settle."""
+
+    __slots__ = ("at", "number", "open", "step", "words")
+
+    def __init__(self, record: CaseOpened) -> None:
+        self.number = record.case
+        self.at = record.at
+        self.step = record.step
+        self.words = record.words
+        self.open = True
+
+
+class ScopeView:
+    """A savepoint."""
+
+    __slots__ = ("kept", "name", "parent", "path", "unwinding")
+
+    def __init__(self, path: str, parent: str | None, name: str) -> None:
+        self.path = path
+        self.parent = parent
+        self.name = name
+        self.kept: bool | None = None
+        self.unwinding = False
+
+
+class SagaView:
+    """One saga as the records so far tell it."""
+
+    __slots__ = (
+        "adopted",
+        "began",
+        "cases",
+        "committing",
+        "ended",
+        "ended_at",
+        "in_doubt",
+        "landed",
+        "owner",
+        "positions",
+        "reason",
+        "refused",
+        "running",
+        "scopes",
+        "seq",
+        "steps",
+        "suspended",
+        "unwinding",
+    )
+
+    def __init__(self) -> None:
+        self.began: Began | None = None
+        self.adopted: Adopted | None = None
+        self.owner: Began | Adopted | None = None
+        self.scopes: dict[str, ScopeView] = {"": ScopeView("", None, "")}
+        self.steps: dict[int, StepView] = {}
+        self.refused: list[RefusedView] = []
+        self.positions: dict[str, StepView] = {}
+        self.running: set[int] = set()
+        self.in_doubt: set[int] = set()
+        self.cases: list[CaseView] = []
+        self.landed = 0
+        self.seq = 0
+        self.unwinding = False
+        self.committing = False
+        self.suspended: str | None = None
+        self.reason = ""
+        self.ended: str | None = None
+        self.ended_at: int | None = None
+
+    @property
+    def state(self) -> SagaState:
+        """The saga's state in one word."""
+        if self.ended is not None:
+            return self.ended  # pyright: ignore[reportReturnType]
+        if self.unwinding:
+            return "unwinding"
+        if self.committing:
+            return "committing"
+        return "suspended" if self.suspended is not None else "running"
+
+    @property
+    def open_cases(self) -> list[CaseView]:
+        """What waits for a person."""
+        return [case for case in self.cases if case.open]
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is left to do or to find out, for anybody."""
+        return self.ended in {"committed", "rolled_back"} and not any(case.open for case in self.cases)
+
+    def is_doomed(self, step: StepView) -> bool:
+        """Tell whether the records so far decide that the step is to be undone."""
+        if self.unwinding:
+            return self.ended != "committed"
+        if step.stray and self.committing and self.began is not None and self.began.stray == "undo":
+            return True
+        scope = self.scopes.get(step.scope)
+        while scope is not None:
+            if scope.unwinding:
+                return True
+            scope = None if scope.parent is None else self.scopes.get(scope.parent)
+        return False
+
+
+def fold(records: Iterable[Record]) -> SagaView:
+    """Return the state after these records.
+
+    Raises:
+        FoldError: A record does not fit what stands before it.
+    """
+    view = SagaView()
+    for record in records:
+        apply(view, record)
+    return view
+
+
+def apply(view: SagaView, record: Record) -> None:
+    """Change the view by one record.
+
+    Raises:
+        FoldError: The record does not fit.
+    """
+    try:
+        _RULES[type(record)](view, record)
+    except KeyError as missing:
+        raise FoldError(f"a {type(record).__name__} record names what is not there: {missing}") from missing
+    view.seq += 1
+
+
+def _began(view: SagaView, record: Began) -> None:
+    if view.began is not None:
+        raise FoldError("a saga begins once")
+    view.began = view.owner = record
+    view.scopes[""].name = record.name
+
+
+def _adopted(view: SagaView, record: Adopted) -> None:
+    same_boot = view.owner is not None and view.owner.boot == record.boot
+    view.adopted = view.owner = record
+    view.suspended = None
+    for step in view.steps.values():
+        if step.state == "intended":
+            step.state = "in_doubt"
+            step.doubted_up = record.up
+            view.in_doubt.add(step.number)
+            _order(view, step)
+        elif step.state == "undoing":
+            step.state = "undo_in_doubt"
+        if not same_boot:
+            if step.state == "in_doubt":
+                step.doubted_up = record.up
+            step.undo_up = record.up
+    view.running.clear()
+
+
+def _scope_opened(view: SagaView, record: ScopeOpened) -> None:
+    view.scopes[record.scope] = ScopeView(record.scope, record.parent, record.name)
+
+
+def _scope_ended(view: SagaView, record: ScopeEnded) -> None:
+    view.scopes[record.scope].kept = record.kept
+
+
+def _refused(view: SagaView, record: Refused) -> None:
+    view.refused.append(RefusedView(record))
+
+
+def _intended(view: SagaView, record: Intended) -> None:
+    if record.step in view.steps:
+        raise FoldError(f"step {record.step} is there already")
+    step = StepView(record)
+    for other in view.running:
+        step.overlaps.add(other)
+        view.steps[other].overlaps.add(record.step)
+    if view.in_doubt:
+        step.overlaps |= view.in_doubt
+        for other in view.in_doubt:
+            view.steps[other].overlaps.add(record.step)
+    view.steps[record.step] = step
+    view.positions[record.position] = step
+    view.running.add(record.step)
+
+
+def _noted(view: SagaView, record: Noted) -> None:
+    view.steps[record.step].notes.update(record.facts)
+
+
+def _left(view: SagaView, step: StepView) -> None:
+    view.running.discard(step.number)
+    view.in_doubt.discard(step.number)
+
+
+def _order(view: SagaView, step: StepView) -> None:
+    if not step.order:
+        view.landed += 1
+        step.order = view.landed
+
+
+def _applied(view: SagaView, record: Applied) -> None:
+    step = view.steps[record.step]
+    if step.state not in {"intended", "in_doubt", "not_landed"}:
+        raise FoldError(f"step {record.step} is {step.state}: it cannot land now")
+    step.stray = step.state != "intended"
+    _left(view, step)
+    step.state = "applied"
+    _order(view, step)
+    step.applied_at = record.at
+    step.result = record.result
+    step.undo = record.undo
+    step.undo_until = record.undo_until
+    step.problem = record.problem
+
+
+def _doubted(view: SagaView, record: Doubted) -> None:
+    step = view.steps[record.step]
+    step.state = "in_doubt"
+    step.doubted_up = record.up
+    step.error = record.error
+    view.running.discard(step.number)
+    view.in_doubt.add(step.number)
+    _order(view, step)
+
+
+def _missed(view: SagaView, record: Missed) -> None:
+    step = view.steps[record.step]
+    if step.state not in {"intended", "in_doubt", "not_landed"}:
+        raise FoldError(f"step {record.step} is {step.state}: it cannot be missing now")
+    _left(view, step)
+    step.state = "not_landed"
+    step.words = record.why
+    step.beside = record.beside
+
+
+def _unwind_began(view: SagaView, record: UnwindBegan) -> None:
+    scope = view.scopes[record.scope]
+    scope.unwinding = True
+    if record.scope == "":
+        if view.ended == "committed":
+            raise FoldError("a committed saga is not unwound")
+        view.unwinding = True
+        view.committing = False
+        view.suspended = None
+        view.ended = None
+        view.reason = record.reason
+
+
+def _undo_intended(view: SagaView, record: UndoIntended) -> None:
+    step = view.steps[record.step]
+    if step.state not in {"applied", "undo_in_doubt", "undo_failed", "in_doubt"}:
+        raise FoldError(f"step {record.step} is {step.state}: it cannot be undone now")
+    _left(view, step)
+    step.state = "undoing"
+    step.undo = record.undo
+    step.undo_key = record.key
+    step.undo_at = record.at
+    step.undo_raised = False
+    step.trials = record.trial
+
+
+_AFTER_UNDO: dict[str, StepState] = {
+    "undone": "undone",
+    "already": "undone",
+    "pending": "undo_pending",
+    "conflict": "conflict",
+    "failed": "undo_in_doubt",
+    "not_landed": "applied",
+}
+
+
+def _undo_ended(view: SagaView, record: UndoEnded) -> None:
+    step = view.steps[record.step]
+    if step.state not in {"undoing", "undo_in_doubt", "undo_pending"}:
+        raise FoldError(f"step {record.step} is {step.state}: no undo of it can end now")
+    step.state = _AFTER_UNDO[record.how]
+    step.words = record.words or record.how
+    step.undo_ended_at = record.at
+    step.undo_up = record.up
+    step.undo_wait = record.wait
+    step.undo_ref = record.ref
+    step.undo_raised = record.how == "failed"
+
+
+def _left_in_place(view: SagaView, record: LeftInPlace) -> None:
+    step = view.steps[record.step]
+    _left(view, step)
+    step.state = "left_in_place"
+    step.words = record.why
+
+
+def _case_opened(view: SagaView, record: CaseOpened) -> None:
+    view.cases.append(CaseView(record))
+    if record.step is not None:
+        step = view.steps[record.step]
+        if step.state in {"undo_in_doubt", "undo_pending"} or (step.state == "applied" and view.is_doomed(step)):
+            step.state = "undo_failed"
+
+
+def _committing(view: SagaView, record: Committing) -> None:
+    view.committing = True
+
+
+def _committed(view: SagaView, record: Committed) -> None:
+    if view.unwinding:
+        raise FoldError("a saga that unwinds is not committed")
+    view.ended = "committed"
+    view.ended_at = record.at
+    view.committing = False
+    view.suspended = None
+    for case in view.cases:
+        if case.step is not None and view.steps[case.step].state == "applied":
+            case.open = False
+
+
+def _rolled_back(view: SagaView, record: RolledBack) -> None:
+    for step in view.steps.values():
+        if step.state not in PROVEN:
+            raise FoldError(f"step {step.number} is {step.state}: the saga cannot be rolled back")
+    view.ended = "rolled_back"
+    view.ended_at = record.at
+    for case in view.cases:
+        case.open = False
+
+
+def _parked(view: SagaView, record: Parked) -> None:
+    view.ended = "needs_human"
+    view.ended_at = record.at
+
+
+def _suspended(view: SagaView, record: Suspended) -> None:
+    view.suspended = record.reason
+
+
+_RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
+    Began: _began,
+    Adopted: _adopted,
+    ScopeOpened: _scope_opened,
+    ScopeEnded: _scope_ended,
+    Refused: _refused,
+    Intended: _intended,
+    Noted: _noted,
+    Applied: _applied,
+    Doubted: _doubted,
+    Missed: _missed,
+    UnwindBegan: _unwind_began,
+    UndoIntended: _undo_intended,
+    UndoEnded: _undo_ended,
+    LeftInPlace: _left_in_place,
+    CaseOpened: _case_opened,
+    Committing: _committing,
+    Committed: _committed,
+    RolledBack: _rolled_back,
+    Parked: _parked,
+    Suspended: _suspended,
+}
