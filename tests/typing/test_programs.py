@@ -58,8 +58,8 @@ class Output(TypedDict):
 
 
 def programs() -> list[Path]:
-    excluded = NOT_INSTALLED_YET if SURFACE == "installed" else {}
-    return [path for path in sorted(PROGRAMS.glob("*.py")) if path.name not in excluded]
+    everything = sorted(PROGRAMS.glob("*.py"))
+    return everything if SURFACE == "stubs" else [path for path in everything if path.name not in NOT_INSTALLED_YET]
 
 
 def check(files: Iterable[Path], folder: Path) -> list[Finding]:
