@@ -1,0 +1,267 @@
+"""The bytes of a log file: one file header, then frames chained by a running checksum.
+
+Everything here is a function from bytes to values; `parse` holds the one rule that tells a torn tail, which is dropped,
+from damage, after which nothing is done in the saga's name.
+"""
+
+from __future__ import annotations
+
+import os
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from saga_core import codec
+from saga_core.records import COMMITTED_KIND, Adopted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSION = 0
+MAGIC = b"sagalog\n"
+
+_FILE = Struct("<8sHHI16s26s16s36sQ16s22x")
+_HEAD = Struct("<2sHIIIQ")
+_CRC = Struct("<I")
+_pack_head = _HEAD.pack
+_pack_crc = _CRC.pack
+
+FILE_HEADER = _FILE.size + _CRC.size
+"""Bytes of the file header: magic, version, its own length, flags, salt, saga, store, boot, inode, `kid`, spare, CRC."""
+
+FRAME_HEADER = _HEAD.size + _CRC.size
+"""Bytes of a frame's header: mark, kind, payload length, epoch, seq, synced, checksum."""
+
+FRAME_COST = FRAME_HEADER + _CRC.size
+"""Bytes that a frame takes beside its payload."""
+
+_ADOPTED_KIND = 2
+_MARK = b"\xc1"  # the one byte that msgpack never writes
+
+
+class FileHeader(NamedTuple):
+    """What a log says of itself.
+
+    Attributes:
+        saga: The saga's id.
+        store: The random id of the store, 32 hex digits.
+        boot: The boot in which the file was made.
+        inode: The inode on which it was made.
+        salt: Random bytes that seed every checksum of the file, so that no foreign frame fits.
+        kid: Names the key of an encrypted log; zero in version 0.
+    """
+
+    saga: str
+    store: str
+    boot: str
+    inode: int
+    salt: bytes
+    kid: bytes = bytes(16)
+
+    def pack(self) -> bytes:
+        """Return the file header's bytes."""
+        data = _FILE.pack(
+            MAGIC,
+            VERSION,
+            FILE_HEADER,
+            0,
+            self.salt,
+            self.saga.encode(),
+            bytes.fromhex(self.store),
+            self.boot.encode(),
+            self.inode,
+            self.kid,
+        )
+        return data + _pack_crc(crc32(data))
+
+
+def new_salt() -> bytes:
+    """Return a fresh file's salt."""
+    return os.urandom(16)
+
+
+class Seal(NamedTuple):
+    """What a file's salt gives to each of its frames."""
+
+    mark: bytes
+    seed: int
+
+
+def seal_of(salt: bytes) -> Seal:
+    """Return the marks of a file's frames."""
+    return Seal(_MARK + salt[:1], crc32(salt))
+
+
+def build(seal: Seal, crc: int, kind: int, epoch: int, seq: int, synced: int, payload: bytes) -> tuple[bytes, int]:
+    """Return a frame and the running checksum behind it.
+
+    Args:
+        seal: The file's seal.
+        crc: The running checksum so far; `seal.seed` before the first frame.
+        kind: The record's kind.
+        epoch: The owner's epoch.
+        seq: The frame's number in the file, from 0, without gaps.
+        synced: The file offset known to be durable now.
+        payload: The encoded record.
+    """
+    mark, seed = seal
+    head = _pack_head(mark, kind, len(payload), epoch, seq, synced)
+    body = head + _pack_crc(crc32(head, seed)) + payload
+    crc = crc32(body, crc)
+    return body + _pack_crc(crc), crc
+
+
+class Frame(NamedTuple):
+    """One good frame."""
+
+    offset: int
+    kind: int
+    epoch: int
+    synced: int
+    payload: bytes
+
+
+class Parsed(NamedTuple):
+    """What a file's bytes hold.
+
+    Attributes:
+        header: The file header, or None if it is cut: nothing can have happened.
+        frames: The good frames in order.
+        good_end: The offset behind the last of them.
+        tail: The torn bytes behind `good_end`, to be dropped; empty if the log is damaged.
+        damage: Where and why nothing may follow from this log, in words; None for a sound one.
+        synced: The highest offset that a good frame knew to be durable.
+        crc: The running checksum at `good_end`.
+    """
+
+    header: FileHeader | None
+    frames: list[Frame]
+    good_end: int
+    tail: bytes
+    damage: str | None
+    synced: int
+    crc: int
+
+
+class _Head(NamedTuple):
+    kind: int
+    length: int
+    epoch: int
+    seq: int
+    synced: int
+
+
+def _read_header(data: bytes) -> FileHeader | str:
+    """Return the file header, or what is wrong with it."""
+    magic, version, size, _, salt, saga, store, boot, inode, kid = _FILE.unpack_from(data)
+    if magic != MAGIC:
+        return "damaged at offset 0: the file does not begin like a log"
+    if version != VERSION or size != FILE_HEADER:
+        return f"format version {version} is not known here; a newer release wrote it"
+    (crc,) = _CRC.unpack_from(data, _FILE.size)
+    if crc != crc32(data[: _FILE.size]):
+        return "damaged at offset 0: the file header's checksum is wrong"
+    return FileHeader(saga.decode(), store.hex(), boot.rstrip(b"\0").decode(), inode, salt, kid)
+
+
+def _head_at(data: bytes, offset: int, seal: Seal) -> _Head | None:
+    """Return the frame header at an offset if its salted checksum holds."""
+    if offset + FRAME_HEADER > len(data):
+        return None
+    mark, kind, length, epoch, seq, synced = _HEAD.unpack_from(data, offset)
+    if mark != seal.mark:
+        return None
+    (crc,) = _CRC.unpack_from(data, offset + _HEAD.size)
+    if crc != crc32(data[offset : offset + _HEAD.size], seal.seed):
+        return None
+    return _Head(kind, length, epoch, seq, synced)
+
+
+def _heads_behind(data: bytes, start: int, seal: Seal) -> Iterator[_Head]:
+    """Yield every valid frame header at or behind an offset."""
+    at = data.find(seal.mark, start)
+    while at >= 0:
+        head = _head_at(data, at, seal)
+        if head is not None and head.synced <= at:
+            yield head
+        at = data.find(seal.mark, at + 1)
+
+
+def _is_cut(data: bytes, offset: int, seal: Seal, seq: int) -> bool:
+    """Tell whether the bytes from an offset on are the beginning of the one frame that comes next."""
+    left = len(data) - offset
+    if left < FRAME_HEADER:
+        return data[offset : offset + len(seal.mark)] == seal.mark[:left]
+    head = _head_at(data, offset, seal)
+    return head is not None and head.seq == seq and left < FRAME_COST + head.length
+
+
+def _judge_tail(
+    data: bytes, offset: int, seal: Seal, *, seq: int, synced: int, same_boot: bool, live: bool
+) -> str | None:
+    """Return why a bad frame at an offset is damage, or None if it is a torn tail."""
+    behind = list(_heads_behind(data, offset, seal))
+    synced = max([synced, *(head.synced for head in behind)])
+    if offset < synced:
+        return f"damaged at offset {offset}: record {seq} is unreadable, and it was on disk (up to {synced})"
+    if live:
+        return None
+    if same_boot:
+        if _is_cut(data, offset, seal, seq):
+            return None
+        return f"damaged at offset {offset}: record {seq} is unreadable, and the machine has not restarted since"
+    if any(head.kind == COMMITTED_KIND for head in behind):
+        return f"damaged at offset {offset}: record {seq} is unreadable, and a commit record stands behind it"
+    return None
+
+
+def parse(data: bytes, *, boot: str, live: bool = False) -> Parsed:
+    """Return the good frames of a file and what stands behind them.
+
+    A bad frame below an offset that any valid header of the file knows to be on disk is damage. Above it, bytes
+    written in the boot `boot` can only end in one cut frame, that of a process killed in mid-write; anything else is
+    damage. Bytes of an earlier boot are a torn tail, unless a commit record is among them.
+
+    Args:
+        data: The whole file.
+        boot: The boot that is running now.
+        live: The file has an owner who may be writing: a bad end above what is on disk is "being written".
+    """
+    if len(data) < FILE_HEADER:
+        return Parsed(None, [], 0, data, None, 0, 0)
+    header = _read_header(data)
+    if isinstance(header, str):
+        return Parsed(None, [], 0, b"", header, 0, 0)
+    seal = seal_of(header.salt)
+    frames: list[Frame] = []
+    offset, crc, epoch, synced, written_in = FILE_HEADER, seal.seed, 0, 0, header.boot
+    damage: str | None = None
+    size = len(data)
+    while offset < size:
+        head = _head_at(data, offset, seal)
+        if head is None or (end := offset + FRAME_COST + head.length) > size:
+            break
+        running = crc32(data[offset : end - _CRC.size], crc)
+        if running != _CRC.unpack_from(data, end - _CRC.size)[0]:
+            break
+        if head.seq != len(frames) or head.epoch < epoch or head.synced > offset:
+            damage = f"damaged at offset {offset}: record {head.seq} stands where {len(frames)} belongs"
+            break
+        payload = data[offset + FRAME_HEADER : end - _CRC.size]
+        if head.kind == _ADOPTED_KIND:
+            try:
+                record = codec.decode(payload)
+            except msgspec.DecodeError:
+                damage = f"damaged at offset {offset}: record {head.seq} cannot be decoded"
+                break
+            if isinstance(record, Adopted):
+                written_in = record.boot
+        frames.append(Frame(offset, head.kind, head.epoch, head.synced, payload))
+        offset, crc, epoch, synced = end, running, head.epoch, max(synced, head.synced)
+    if damage is None and offset < size:
+        damage = _judge_tail(
+            data, offset, seal, seq=len(frames), synced=synced, same_boot=written_in == boot, live=live
+        )
+    return Parsed(header, frames, offset, b"" if damage else data[offset:], damage, synced, crc)

@@ -1,0 +1,123 @@
+"""The thread that syncs for those who must not block."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeAlias
+
+from saga_core.errors import SagaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from saga_core.stores.log import FileLog
+
+    Done: TypeAlias = "Callable[[BaseException | None], None]"
+    Request: TypeAlias = "tuple[FileLog, int, Done]"
+
+DELAY = 0.007
+"""Seconds for which a lazy request waits for an ordinary sync to serve it."""
+
+_logger = logging.getLogger("saga_core.store")
+_LAZY = "lazy"
+_STOP = "stop"
+
+
+class Committer:
+    """One daemon thread a store: begun at first use, ended with the store, begun again if the store goes on."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin without a thread; a forked child has none."""
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[Request | str] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lazy: deque[FileLog] = deque()
+        self._is_scheduled = False
+
+    def sync_later(self, log: FileLog, position: int, done: Done) -> None:
+        """Call `done` from the thread when the log is synced up to the position, or could not be."""
+        self._put((log, position, done))
+
+    def sync_soon(self, log: FileLog) -> None:
+        """Sync a log within about ten milliseconds."""
+        self._lazy.append(log)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._put(_LAZY)
+
+    def stop(self) -> None:
+        """Serve what was asked for and end the thread."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            queue, self._queue = self._queue, SimpleQueue()
+            queue.put(_STOP)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _put(self, item: Request | str) -> None:
+        with self._lock:
+            self._queue.put(item)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._queue,), name="saga-committer", daemon=True
+                )
+                self._thread.start()
+
+    def _run(self, queue: SimpleQueue[Request | str]) -> None:
+        due: float | None = None
+        is_last = False
+        while not is_last:
+            requests: list[Request] = []
+            try:
+                item = queue.get(timeout=None if due is None else max(0.0, due - time.monotonic()))
+                while True:
+                    if item is _STOP:
+                        is_last = True
+                    elif isinstance(item, str):
+                        due = due or time.monotonic() + DELAY
+                    else:
+                        requests.append(item)
+                    item = queue.get_nowait()
+            except Empty:
+                pass
+            try:
+                _serve(requests)
+                if is_last or (due is not None and time.monotonic() >= due):
+                    due = None
+                    self._serve_lazy()
+            except Exception:
+                _logger.exception("the committer of a store goes on after an error of its own")
+
+    def _serve_lazy(self) -> None:
+        self._is_scheduled = False
+        while self._lazy:
+            log = self._lazy.popleft()
+            try:
+                log.catch_up()
+            except SagaError as error:
+                _logger.warning("%s", error)  # the saga's next barrier tries again and raises
+
+
+def _serve(requests: list[Request]) -> None:
+    """Sync each log once, up to the furthest of its positions, and answer everybody."""
+    by_log: dict[FileLog, list[tuple[int, Done]]] = {}
+    for log, position, done in requests:
+        by_log.setdefault(log, []).append((position, done))
+    for log, waiters in by_log.items():
+        problem: BaseException | None = None
+        try:
+            log.sync(max(position for position, _ in waiters))
+        except Exception as error:  # noqa: BLE001 -- it belongs to those who wait
+            problem = error
+        for position, done in waiters:
+            try:
+                done(None if position <= log.durable else problem)
+            except Exception:
+                _logger.exception("a waiter for the log of saga %s could not be told", log.saga)

@@ -1,0 +1,66 @@
+"""What a saga's file says, and whether it may be believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from saga_core import codec, frame
+from saga_core.records import Adopted, Began
+from saga_core.stores.store import Reading
+from saga_core.stores.system import boot_id
+
+if TYPE_CHECKING:
+    from saga_core.frame import Parsed
+    from saga_core.records import Record
+    from saga_core.stores.system import System
+
+
+class History(NamedTuple):
+    """A file's bytes, their frames and the reading made of them."""
+
+    data: bytes
+    parsed: Parsed
+    reading: Reading
+
+
+def read(
+    system: System, descriptor: int, saga: str, store: str, *, live: bool = False, settled: bool = False
+) -> History:
+    """Read an open file.
+
+    Args:
+        system: The disk.
+        descriptor: The file.
+        saga: The saga that its name promises.
+        store: The id of the store that it lies in.
+        live: Somebody owns it and may be writing.
+        settled: It lies among the settled ones.
+    """
+    data = system.read_all(descriptor)
+    inode = system.fstat(descriptor).st_ino
+    parsed = frame.parse(data, boot=boot_id(), live=live)
+    damage = parsed.damage
+    header = parsed.header
+    if header is not None and (header.saga, header.store, header.inode) != (saga, store, inode):
+        damage = "the file is not the one that was made here (saga, store or inode differ): a restored copy, perhaps"
+    records: list[Record] = []
+    for number, found in enumerate(parsed.frames):
+        try:
+            records.append(codec.decode(found.payload))
+        except msgspec.DecodeError as error:
+            damage = damage or (
+                f"record {number} at offset {found.offset} cannot be decoded ({error}): written by a newer release?"
+            )
+            break
+    dropped = b"" if damage or live else parsed.tail
+    return History(data, parsed, Reading(saga, records, damage, settled, dropped))
+
+
+def newest_owner(reading: Reading) -> Began | Adopted | None:
+    """Return the record in which the present owner introduced itself."""
+    for record in reversed(reading.records):
+        if isinstance(record, Began | Adopted):
+            return record
+    return None
