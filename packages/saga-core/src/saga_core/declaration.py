@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from saga_core.answers import Compensation
 from saga_core.codec import thaw
 from saga_core.errors import DeclarationError
-from saga_core.signature import Signature
+from saga_core.signature import Signature, restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from msgspec import Raw
 
     from saga_core.fold import StepView
     from saga_core.types import Money, Reversibility, Tier
@@ -95,6 +98,7 @@ class Declaration:
         "outside",
         "prepare",
         "probe",
+        "replay",
         "resource",
         "reversibility",
         "signature",
@@ -118,6 +122,7 @@ class Declaration:
         undo_within: timedelta | Callable[[Call[Any]], datetime | None] | None = None,
         resource: Callable[[Attempt], str] | None = None,
         keyed_undo: Callable[[Attempt], Compensation] | None = None,
+        replay: bool = False,
         identity: tuple[str, ...] | None = None,
         hide: tuple[str, ...] = (),
         money: Money | None = None,
@@ -158,6 +163,7 @@ class Declaration:
         self.undo_within = undo_within
         self.resource = resource
         self.keyed_undo = keyed_undo
+        self.replay = replay
         self.identity = identity
         self.money = money
         self.timeout = timeout
@@ -202,30 +208,22 @@ class Declaration:
         named = None if currency is None else _at_path(args, currency)
         return _at_path(args, amount), named if isinstance(named, str) else currency
 
-    def attempt_of(self, step: StepView, key: str) -> Attempt:
-        """Return the recorded step as capture and probe see it."""
-        from datetime import UTC  # noqa: PLC0415
-
-        recorded = thaw(step.args)
-        try:
-            recorded = {**recorded, **self._convert_known(recorded)}
-        except TypeError:
-            pass
+    def attempt(
+        self, args: Raw, key: str, at: int, captured: Raw | None = None, notes: Mapping[str, Any] | None = None
+    ) -> Attempt:
+        """Return an attempt as capture and probe see it: everything from the bytes that the log holds."""
+        recorded = thaw(args)
+        with contextlib.suppress(TypeError):
+            hints = self.signature.hints()
+            recorded = {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
+        started = datetime.fromtimestamp(at / 1e9, UTC)
         return Attempt(
-            step.action,
-            step.version,
-            recorded,
-            key,
-            datetime.fromtimestamp(step.at / 1e9, UTC),
-            None if step.captured is None else thaw(step.captured),
-            dict(step.notes),
+            self.name, self.version, recorded, key, started, None if captured is None else thaw(captured), notes or {}
         )
 
-    def _convert_known(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
-        from saga_core.signature import restore  # noqa: PLC0415
-
-        hints = self.signature.hints()
-        return {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
+    def attempt_of(self, step: StepView, key: str) -> Attempt:
+        """Return a recorded step as capture and probe see it."""
+        return self.attempt(step.args, key, step.at, step.captured, dict(step.notes))
 
     def call_of(self, step: StepView, key: str, result: Any) -> Call[Any]:
         """Return the recorded step as undo sees it; `result` is the thawed one."""

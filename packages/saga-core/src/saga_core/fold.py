@@ -23,6 +23,7 @@ from saga_core.records import (
     Parked,
     Record,
     Refused,
+    Resent,
     RolledBack,
     ScopeEnded,
     ScopeOpened,
@@ -306,8 +307,9 @@ def _adopted(view: SagaView, record: Adopted) -> None:
             _order(view, step)
         elif step.state == "undoing":
             step.state = "undo_in_doubt"
+            step.undo_up = record.up
         if not same_boot:
-            if step.state == "in_doubt":
+            if step.state in {"in_doubt", "not_landed"}:
                 step.doubted_up = record.up
             step.undo_up = record.up
     view.running.clear()
@@ -360,7 +362,7 @@ def _applied(view: SagaView, record: Applied) -> None:
     step = view.steps[record.step]
     if step.state not in {"intended", "in_doubt", "not_landed"}:
         raise FoldError(f"step {record.step} is {step.state}: it cannot land now")
-    step.stray = step.state != "intended"
+    step.stray = record.stray
     _left(view, step)
     step.state = "applied"
     _order(view, step)
@@ -490,6 +492,15 @@ def _suspended(view: SagaView, record: Suspended) -> None:
     view.suspended = record.reason
 
 
+def _resent(view: SagaView, record: Resent) -> None:
+    step = view.steps[record.step]
+    if step.state != "in_doubt":
+        raise FoldError(f"step {record.step} is {step.state}: it cannot be sent again now")
+    step.state = "intended"
+    view.in_doubt.discard(step.number)
+    view.running.add(step.number)
+
+
 _RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
     Began: _began,
     Adopted: _adopted,
@@ -511,4 +522,5 @@ _RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
     RolledBack: _rolled_back,
     Parked: _parked,
     Suspended: _suspended,
+    Resent: _resent,
 }

@@ -29,10 +29,10 @@ _pack_head = _HEAD.pack
 _pack_crc = _CRC.pack
 
 FILE_HEADER = _FILE.size + _CRC.size
-"""Bytes of the file header: magic, version, its own length, flags, salt, saga, store, boot, inode, `kid`, spare, CRC."""
+"""Bytes of the file header; 22 of them are spare, and `kid` waits for encryption."""
 
 FRAME_HEADER = _HEAD.size + _CRC.size
-"""Bytes of a frame's header: mark, kind, payload length, epoch, seq, synced, checksum."""
+"""Bytes of a frame's header, its checksum included."""
 
 FRAME_COST = FRAME_HEADER + _CRC.size
 """Bytes that a frame takes beside its payload."""

@@ -29,9 +29,7 @@ class Inverse(Generic[P]):
 
     __slots__ = ("__name__", "accepts", "fn", "keyed", "name", "observe_fn", "probe_fn", "signature", "version")
 
-    def __init__(
-        self, name: str, fn: Callable[P, Any], *, version: int, accepts: tuple[int, ...], keyed: bool
-    ) -> None:
+    def __init__(self, name: str, fn: Callable[P, Any], *, version: int, accepts: tuple[int, ...], keyed: bool) -> None:
         self.name = name
         self.version = version
         self.accepts = accepts

@@ -116,8 +116,8 @@ class Applied(msgspec.Struct, frozen=True, array_like=True, tag=8):
     result: Raw
     undo: Compensation | None
     undo_until: int | None = None
-    by_probe: bool = False
     problem: str | None = None
+    stray: bool = False
 
 
 class Doubted(msgspec.Struct, frozen=True, array_like=True, tag=9):
@@ -216,6 +216,13 @@ class Suspended(msgspec.Struct, frozen=True, array_like=True, tag=20):
     reason: str
 
 
+class Resent(msgspec.Struct, frozen=True, array_like=True, tag=21):
+    """A step in doubt is sent again under the same key."""
+
+    step: int
+    at: int
+
+
 Record: TypeAlias = (
     Began
     | Adopted
@@ -237,6 +244,7 @@ Record: TypeAlias = (
     | RolledBack
     | Parked
     | Suspended
+    | Resent
 )
 
 COMMITTED_KIND = 17

@@ -1,6 +1,6 @@
 """Aliases of the public surface, for annotations in users' code."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -26,7 +26,6 @@ StepState: TypeAlias = Literal[
     "conflict",
     "left_in_place",
 ]
-NoEffect: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]"
+NoEffect: TypeAlias = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 Money: TypeAlias = tuple[str, str | None]
 Tier: TypeAlias = Literal["process", "power"]
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"

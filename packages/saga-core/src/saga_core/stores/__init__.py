@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from saga_core.errors import StoreError
+from saga_core.stores.store import Store
 
-if TYPE_CHECKING:
-    from saga_core.stores.store import Backend
-
-__all__ = ["open_store"]
+__all__ = ["Store", "open_store"]
 
 
-def open_store(url: str, /, *, encryption: object | None = None) -> Backend:
+def open_store(url: str, /, *, encryption: object | None = None) -> Store:
     """Return the store that a URL names: `file:PATH`, a plain path, or `memory:`.
 
     A directory has one store object in a process, however often it is opened; every `memory:` store is a new one.

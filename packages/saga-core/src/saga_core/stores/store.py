@@ -70,15 +70,23 @@ class Log(Protocol):
         ...
 
 
-@runtime_checkable
-class Backend(Protocol):
-    """A place for logs; the public `Store` is the two names that users need."""
+class Store(Protocol):
+    """A place for logs, as users hold it; made by `open_store`.
+
+    Attributes:
+        url: Names the place; `open_store` takes it again.
+    """
 
     url: str
 
     def close(self) -> None:
         """Give up what the store itself holds; logs in use stay usable."""
         ...
+
+
+@runtime_checkable
+class Backend(Store, Protocol):
+    """A store as the engine uses it."""
 
     def create(self, saga: str) -> Log:
         """Return the empty log of a new saga, owned by the caller.

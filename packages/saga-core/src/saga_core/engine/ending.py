@@ -1,0 +1,241 @@
+"""How a scope ends: seal, drain, settle, then commit, suspend or unwind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from saga_core.engine import janitor
+from saga_core.engine.session import log
+from saga_core.engine.unwind import open_case, unwind
+from saga_core.errors import ApprovalPending, CommitUnknown, RollbackIncomplete, StoreError
+from saga_core.fold import PROVEN
+from saga_core.records import (
+    Committed,
+    Committing,
+    Parked,
+    RolledBack,
+    ScopeEnded,
+    Suspended,
+    UnwindBegan,
+)
+from saga_core.report import report_of, summary
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from saga_core.engine.io import Io
+    from saga_core.engine.node import Node
+    from saga_core.engine.session import Session
+    from saga_core.errors import SagaError
+    from saga_core.fold import StepView
+    from saga_core.plan import Move
+
+_SECOND = 1_000_000_000
+_COMMIT_TRIALS = 3
+
+
+class Limits:
+    """How long an ending may take in the caller's sight."""
+
+    __slots__ = ("drain", "unwind")
+
+    def __init__(self, drain: timedelta, unwind: timedelta) -> None:
+        self.drain = drain.total_seconds()
+        self.unwind = unwind.total_seconds()
+
+
+async def end(io: Io, node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
+    """End a scope and return the error that tells what could not be done, for a caller who has none of its own."""
+    session = node.session
+    if node.closed is None:
+        node.closed = "its scope has ended"
+    await _drain(io, session, node, limits.drain)
+    until = session.clock.up() + int(limits.unwind * _SECOND)
+    try:
+        session.doubt_interrupted()
+        if node.parent is not None:
+            return await _end_savepoint(io, node, error, until)
+        return await _end_root(io, node, error, until)
+    except StoreError as broken:
+        log.critical("saga %s: its log cannot be written; nothing more is done in its name here", session.saga_id)
+        if not session.is_busy(node.holds):
+            session.log.release()
+        if error is None:
+            return broken
+        error.add_note(f"saga {session.saga_id}: its log cannot be written, recovery has to end it: {broken.args[0]}")
+        return None
+    finally:
+        node.is_over = True
+
+
+async def _drain(io: Io, session: Session, node: Node, seconds: float) -> None:
+    until = session.clock.up() + int(seconds * _SECOND)
+    while session.is_busy(node.holds):
+        left = (until - session.clock.up()) / _SECOND
+        if left <= 0:
+            log.warning("saga %s: an effect still runs after %s s of waiting", session.saga_id, seconds)
+            return
+        await io.wait(session.on_leave, left)
+
+
+async def _end_root(io: Io, node: Node, error: BaseException | None, until: int) -> SagaError | None:
+    session = node.session
+    decision = node.decision
+    if decision is None and (
+        error is None or (isinstance(error, ApprovalPending) and error.saga_id == session.saga_id)
+    ):
+        decision = ("commit", "") if error is None else ("suspend", "waits for an approval")
+    kind, reason = decision or ("rollback", type(error).__qualname__)
+    if kind == "suspend" and error is not None and not isinstance(error, ApprovalPending):
+        kind, reason = "rollback", type(error).__qualname__
+    if kind == "suspend" and not session.is_busy(node.holds):
+        await _suspend(io, session, reason)
+        return None
+    if kind == "commit" and await _commit(io, session, until):
+        return None
+    await _unwind_all(io, session, "cancelled" if kind == "commit" else reason, until)
+    return _told(node, error, is_explicit=kind == "rollback" and node.decision is not None)
+
+
+def _told(node: Node, error: BaseException | None, *, is_explicit: bool) -> SagaError | None:
+    """Add the note to the caller's exception, or make the error of an explicit rollback that is not complete."""
+    session = node.session
+    with session.lock:
+        view = session.view
+        state, words, report = view.state, summary(view), report_of(view)
+    if error is not None:
+        error.add_note(f"saga {session.name} {session.saga_id}: {state.replace('_', ' ')}; {words} (see saga.report)")
+        return None
+    if not is_explicit or state == "rolled_back":
+        return None
+    return RollbackIncomplete(
+        f"the rollback is not complete: {words}",
+        saga_id=session.saga_id,
+        world="; ".join(step.words for step in report.steps if step.state not in PROVEN),
+        next=f"saga show {session.saga_id}",
+        report=report,
+    )
+
+
+async def _commit(io: Io, session: Session, until: int) -> bool:
+    """Commit; False if the caller was cancelled before the commit record was written."""
+    if _has_unsettled(session):
+        session.append(Committing(session.clock.wall()))
+        await unwind(io, session, lambda _: True, until)
+        for step in list(session.view.steps.values()):
+            _leave_to_a_person(session, step)
+    with session.lock:
+        if session.is_cancelled:
+            return False
+        written = session.append(Committed(session.clock.wall()))
+    await _commit_barrier(io, session, written)
+    await after_commit(io, session)
+    return True
+
+
+async def after_commit(io: Io, session: Session) -> None:
+    """Give a committed saga's log up, once no effect of it runs any more."""
+    if session.is_busy(lambda _: True):
+        janitor.take(session, None)
+        return
+    await io.barrier(session.store, session.log, session.written)
+    if session.view.is_settled:
+        session.log.settle()
+    else:
+        session.log.release()
+
+
+def _has_unsettled(session: Session) -> bool:
+    view = session.view
+    return bool(view.in_doubt or view.running) or any(
+        step.state == "applied" and (step.stray or view.is_doomed(step)) for step in view.steps.values()
+    )
+
+
+def _leave_to_a_person(session: Session, step: StepView) -> None:
+    """Open a case for a step that the commit finds unsettled."""
+    view = session.view
+    is_open = step.state in {"intended", "in_doubt", "undo_in_doubt", "undo_pending"} or (
+        step.state == "applied" and view.is_doomed(step)
+    )
+    if is_open and not any(case.step == step.number for case in view.open_cases):
+        open_case(session, step, f"the saga committed while it was {step.state.replace('_', ' ')}")
+
+
+async def _commit_barrier(io: Io, session: Session, written: int) -> None:
+    for trial in range(_COMMIT_TRIALS):
+        try:
+            await io.barrier(session.store, session.log, written)
+        except StoreError as error:
+            if trial == _COMMIT_TRIALS - 1:
+                session.log.release()
+                raise CommitUnknown(
+                    "the commit is written, and its durability is not proven",
+                    saga_id=session.saga_id,
+                    world="everything that landed stands; after a loss of power it may be undone",
+                    next="mend the disk, then run: saga recover",
+                ) from error
+        else:
+            return
+
+
+async def _suspend(io: Io, session: Session, reason: str) -> None:
+    written = session.append(Suspended(session.clock.wall(), reason))
+    await io.barrier(session.store, session.log, written)
+    session.log.release()
+
+
+async def _unwind_all(io: Io, session: Session, reason: str, until: int) -> None:
+    session.append(UnwindBegan("", reason, session.clock.wall()))
+    move = await unwind(io, session, lambda _: True, until)
+    await finish(io, session, move)
+
+
+async def finish(io: Io, session: Session, move: Move) -> None:
+    """Write how the unwinding ended, or give what remains to the janitor."""
+    if session.is_stopped and move.kind == "wait":
+        if not session.is_busy(lambda _: True):
+            session.log.release()
+        return
+    if move.kind == "wait" or session.is_busy(lambda _: True):
+        janitor.take(session, move.due)
+        return
+    view = session.view
+    is_proven = all(step.state in PROVEN for step in view.steps.values())
+    at = session.clock.wall()
+    written = session.append(RolledBack(at) if is_proven else Parked(at))
+    log.info("saga %s: %s, %s", session.saga_id, view.state, summary(view))
+    await io.barrier(session.store, session.log, written)
+    if view.is_settled:
+        session.log.settle()
+    else:
+        session.log.release()
+
+
+async def _end_savepoint(io: Io, node: Node, error: BaseException | None, until: int) -> SagaError | None:
+    session = node.session
+    at = session.clock.wall()
+    if error is None and node.decision is None:
+        session.append(ScopeEnded(node.path, kept=True, at=at))
+        return None
+    node.is_undone = True
+    reason = node.decision[1] if node.decision is not None else type(error).__qualname__
+    session.append(UnwindBegan(node.path, reason, at))
+    await unwind(io, session, lambda step: node.holds(step.scope), until)
+    session.append(ScopeEnded(node.path, kept=False, at=session.clock.wall()))
+    steps = [step for step in session.view.steps.values() if node.holds(step.scope)]
+    left = [step for step in steps if step.state not in PROVEN]
+    if error is not None:
+        error.add_note(
+            f"saga {session.saga_id}: {len(steps) - len(left)} of {len(steps)} steps of the inner scope undone"
+        )
+        return None
+    if not left:
+        return None
+    return RollbackIncomplete(
+        f"{len(left)} steps of the inner scope are not undone",
+        saga_id=session.saga_id,
+        world="; ".join(f"{step.action} is {step.state.replace('_', ' ')}" for step in left),
+        next="they are taken up again when the outer scope ends",
+        report=session.report(),
+    )

@@ -1,0 +1,214 @@
+"""The two drivers: how one engine runs on an event loop and without one.
+
+The engine is written once, as coroutines that await nothing but the methods of an `Io`. On a loop, `AsyncIo` waits as
+loops do. Without one, the methods of `SyncIo` never suspend, so that `drive` runs the same coroutines to their end in
+the caller's own thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from saga_core.stores.store import Backend, Log
+
+T = TypeVar("T")
+
+_CANCEL_WAIT = 5.0
+"""Seconds that an interrupted caller waits for its cancelled work on the private loop to end."""
+
+
+class Io(Protocol):
+    """What the engine waits for."""
+
+    async def effect(self, fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        """Call an action's function in the caller's own context and thread."""
+        ...
+
+    async def ask(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a user's handler, synchronous or asynchronous, without blocking a loop."""
+        ...
+
+    async def offload(self, fn: Callable[..., T], *args: Any) -> T:
+        """Call a function of ours that blocks."""
+        ...
+
+    async def barrier(self, store: Backend, log: Log, position: int) -> None:
+        """Wait until the log is on disk up to the position."""
+        ...
+
+    async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
+        """Wait until a callback given to `register` is called, from any thread, or the time is over."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class AsyncIo:
+    """On the running event loop."""
+
+    async def effect(self, fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        return await fn(**arguments)
+
+    async def ask(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if inspect.iscoroutinefunction(fn):
+            return await fn(*args, **kwargs)
+        import asyncio  # noqa: PLC0415
+
+        answer = await asyncio.to_thread(fn, *args, **kwargs)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def offload(self, fn: Callable[..., T], *args: Any) -> T:
+        import asyncio  # noqa: PLC0415
+
+        return await asyncio.to_thread(fn, *args)
+
+    async def barrier(self, store: Backend, log: Log, position: int) -> None:
+        if log.durable >= position:
+            return
+        import asyncio  # noqa: PLC0415
+
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def resolve(error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        def report(error: BaseException | None) -> None:
+            try:
+                loop.call_soon_threadsafe(resolve, error)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+        store.sync_later(log, position, report)
+        await done
+
+    async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
+        import asyncio  # noqa: PLC0415
+
+        loop = asyncio.get_running_loop()
+        rung = asyncio.Event()
+
+        def ring() -> None:
+            try:
+                loop.call_soon_threadsafe(rung.set)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+        register(ring)
+        try:
+            async with asyncio.timeout(seconds):
+                await rung.wait()
+        except TimeoutError:
+            return
+
+    async def sleep(self, seconds: float) -> None:
+        import asyncio  # noqa: PLC0415
+
+        await asyncio.sleep(seconds)
+
+
+class SyncIo:
+    """In the caller's own thread; what is asynchronous runs on the private loop."""
+
+    async def effect(self, fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(fn):
+            return PRIVATE_LOOP.run(fn(**arguments))
+        return fn(**arguments)
+
+    async def ask(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        answer = fn(*args, **kwargs)
+        return PRIVATE_LOOP.run(answer) if inspect.isawaitable(answer) else answer
+
+    async def offload(self, fn: Callable[..., T], *args: Any) -> T:
+        return fn(*args)
+
+    async def barrier(self, store: Backend, log: Log, position: int) -> None:
+        log.sync(position)
+
+    async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
+        rung = threading.Event()
+        register(rung.set)
+        rung.wait(seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+ASYNC = AsyncIo()
+SYNC = SyncIo()
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine over `SYNC` to its end, here and now."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    work.close()
+    raise AssertionError("the engine waited for an event loop on a path that has none")
+
+
+def on_loop_thread() -> bool:
+    """Tell whether an event loop is running in this thread."""
+    import sys  # noqa: PLC0415
+
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 -- the one that never raises
+
+
+class _PrivateLoop:
+    """One event loop on a worker thread, for asynchronous handlers met where no loop runs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: Any = None
+
+    def run(self, work: Any) -> Any:
+        """Run an awaitable to its end and return its result; the caller's context is copied."""
+        import asyncio  # noqa: PLC0415
+
+        ended = threading.Event()
+
+        async def awaited() -> Any:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(awaited(), self._started())
+        try:
+            return future.result()
+        except BaseException:
+            if future.cancel():
+                ended.wait(_CANCEL_WAIT)
+            raise
+
+    def _started(self) -> Any:
+        with self._lock:
+            if self._loop is None or self._loop.is_closed():
+                import asyncio  # noqa: PLC0415
+
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="saga-private-loop", daemon=True).start()
+            return self._loop
+
+    def die_in_child(self) -> None:
+        """Forget the loop: its thread did not survive the fork."""
+        self._lock = threading.Lock()
+        self._loop = None
+
+
+PRIVATE_LOOP = _PrivateLoop()

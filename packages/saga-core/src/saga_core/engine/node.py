@@ -1,0 +1,71 @@
+"""One open scope: the root of a saga, or a savepoint inside it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from saga_core.engine.session import Session
+
+
+class Node:
+    """A scope as the engine holds it.
+
+    Attributes:
+        path: Its place: empty for the root, `1`, `1.2` for savepoints.
+        decision: `rollback` or `suspend` with the reason, once somebody decided.
+        closed: Why no step starts here any more, in words; None while steps may.
+    """
+
+    __slots__ = (
+        "_children",
+        "_lock",
+        "_ordinals",
+        "closed",
+        "decision",
+        "is_over",
+        "is_undone",
+        "parent",
+        "path",
+        "session",
+    )
+
+    def __init__(self, session: Session, parent: Node | None, path: str) -> None:
+        self.session = session
+        self.parent = parent
+        self.path = path
+        self.decision: tuple[str, str] | None = None
+        self.closed: str | None = None
+        self.is_over = False
+        self.is_undone = False
+        self._lock = threading.Lock()
+        self._ordinals: dict[str, int] = {}
+        self._children = 0
+
+    def next_path(self) -> str:
+        """Return the path of the next savepoint in here."""
+        with self._lock:
+            self._children += 1
+            return f"{self.path}.{self._children}" if self.path else str(self._children)
+
+    def position(self, action: str, label: str | None) -> str:
+        """Return the position of a call of the action: its label's, or the next of its kind in this scope."""
+        if label is not None:
+            return f"{self.path}/{action}@{label}"
+        with self._lock:
+            ordinal = self._ordinals[action] = self._ordinals.get(action, 0) + 1
+        return f"{self.path}/{action}#{ordinal}"
+
+    def why_closed(self) -> str | None:
+        """Return why no step starts here, looking outwards too."""
+        node: Node | None = self
+        while node is not None:
+            if node.closed is not None:
+                return node.closed
+            node = node.parent
+        return None
+
+    def holds(self, path: str) -> bool:
+        """Tell whether a scope path is this one or inside it."""
+        return not self.path or path == self.path or path.startswith(self.path + ".")

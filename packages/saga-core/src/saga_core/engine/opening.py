@@ -1,0 +1,179 @@
+"""How a saga comes into this process: begun, resumed by its key, or adopted."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Literal
+
+from saga_core import fold, ids
+from saga_core.clock import SYSTEM
+from saga_core.engine.session import Session
+from saga_core.engine.unwind import unwind
+from saga_core.errors import LogDamaged, SagaBusy, SagaClosed, SagaUnsettled
+from saga_core.records import Adopted, Began, RolledBack
+from saga_core.stores.memory import MemoryStore
+from saga_core.stores.boot import boot_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from saga_core.engine.io import Io
+    from saga_core.errors import SagaError
+    from saga_core.gate import Gate
+    from saga_core.stores.store import Backend, Log, Reading
+
+_SECOND = 1_000_000_000
+_SETTLE_WITHIN = 30 * _SECOND
+
+
+def begin(
+    store: Backend,
+    name: str,
+    *,
+    gate: Gate,
+    tags: Mapping[str, str],
+    stray: str,
+    key: str | None = None,
+    generation: int = 1,
+) -> Session:
+    """Create a saga's log and write that it began.
+
+    Raises:
+        StoreError: The store cannot take it.
+    """
+    saga = ids.new_saga_id()
+    log = store.create(saga)
+    began = Began(
+        saga,
+        name,
+        key,
+        SYSTEM.wall(),
+        SYSTEM.up(),
+        boot_id(),
+        os.getpid(),
+        socket.gethostname(),
+        dict(tags),
+        stray,
+        generation,
+    )
+    position = log.append(began)
+    session = Session(store, log, fold.fold([began]), gate=gate)
+    session.written = position
+    return session
+
+
+async def begin_or_resume(
+    io: Io,
+    store: Backend,
+    name: str,
+    key: str,
+    if_settled: Literal["raise", "new", "return"],
+    *,
+    gate: Gate,
+    tags: Mapping[str, str],
+    stray: str,
+) -> Session:
+    """Return the saga of a key: a new one, or the unfinished one with all that it did.
+
+    Raises:
+        SagaBusy: A live owner has it.
+        SagaClosed: It is committed, and `if_settled` is `raise`.
+        SagaUnsettled: Recovery or a person has to end it first.
+        StoreError: The store cannot be used.
+    """
+    while True:
+        holder = await io.offload(store.key_holder, key)
+        generation = 0
+        if holder is not None:
+            saga, generation = holder
+            found = await _found(io, store, saga, key, gate)
+            if isinstance(found, Session):
+                return found
+            if found == "committed":
+                if if_settled == "return":
+                    return _replay(store, saga, gate)
+                if if_settled == "raise":
+                    raise SagaClosed(
+                        f"the saga of key {key!r} is committed",
+                        saga_id=saga,
+                        world="nothing was done now",
+                        next='choose if_settled="return" for its results, or "new" for another saga of the key',
+                    )
+        session = begin(store, name, gate=gate, tags=tags, stray=stray, key=key, generation=generation + 1)
+        await io.offload(session.log.sync, session.written)
+        if await io.offload(store.take_key, key, session.saga_id, generation + 1):
+            return session
+        session.append(RolledBack(session.clock.wall()))
+        session.log.settle()
+
+
+async def _found(
+    io: Io, store: Backend, saga: str, key: str, gate: Gate
+) -> Session | Literal["committed", "rolled_back"]:
+    """Look at the newest saga of a key: resume it, or say how it ended."""
+    try:
+        claimed = await io.offload(store.claim, saga)
+    except LogDamaged as damage:
+        raise _unsettled(saga, key, "its log is damaged") from damage
+    if claimed is None:
+        reading = await io.offload(store.read, saga)
+        if reading is None:
+            raise _unsettled(saga, key, "its log is gone")
+        if not reading.settled:
+            owner = await io.offload(store.owner, saga)
+            raise SagaBusy(
+                f"the saga of key {key!r} is owned by {owner or 'another process'}",
+                saga_id=saga,
+                world="nothing was done",
+                next="wait for it to end, or end that process: then the saga is resumed here",
+            )
+        return "committed" if fold.fold(reading.records).state == "committed" else "rolled_back"
+    log, reading = claimed
+    view = fold.fold(reading.records)
+    if view.is_settled:
+        log.settle()
+        return "committed" if view.state == "committed" else "rolled_back"
+    if view.state in {"running", "suspended", "committing"}:
+        return await resume(io, store, log, reading, gate)
+    log.release()
+    raise _unsettled(saga, key, f"it is {view.state.replace('_', ' ')}")
+
+
+def _unsettled(saga: str, key: str, why: str) -> SagaError:
+    return SagaUnsettled(
+        f"the last saga of key {key!r} is not settled: {why}",
+        saga_id=saga,
+        world="nothing was done",
+        next=f"run: saga recover, then look: saga show {saga}",
+    )
+
+
+async def adopt(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, why: str) -> Session:
+    """Take a claimed saga over under a new epoch; durable before anything is done in its name."""
+    view = fold.fold(reading.records)
+    session = Session(store, log, view, gate=gate)
+    epoch = 2 if view.adopted is None else view.adopted.epoch + 1
+    clock = session.clock
+    record = Adopted(
+        epoch, clock.wall(), clock.up(), boot_id(), os.getpid(), socket.gethostname(), why, reading.dropped
+    )
+    await io.barrier(store, log, session.append(record))
+    return session
+
+
+async def resume(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate) -> Session:
+    """Take a saga over to go on with it; savepoints that were being undone are undone first."""
+    session = await adopt(io, store, log, reading, gate, "resume")
+    if any(scope.unwinding for scope in session.view.scopes.values()):
+        await unwind(io, session, session.view.is_doomed, session.clock.up() + _SETTLE_WITHIN)
+    return session
+
+
+def _replay(store: Backend, saga: str, gate: Gate) -> Session:
+    reading = store.read(saga)
+    if reading is None:
+        raise _unsettled(saga, saga, "its log is gone")
+    session = Session(store, MemoryStore().create(saga), fold.fold(reading.records), gate=gate)
+    session.is_replay = True
+    return session

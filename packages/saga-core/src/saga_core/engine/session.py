@@ -1,0 +1,224 @@
+"""A saga in the hands of this process: its log, its state, and who may still append."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from saga_core import codec, fold, ids
+from saga_core.clock import SYSTEM
+from saga_core.engine.io import ASYNC, PRIVATE_LOOP
+from saga_core.errors import BadArguments, SagaForked, StoreError
+from saga_core.gate import DEFAULT
+from saga_core.records import Doubted, Noted
+from saga_core.report import Report, report_of
+from saga_core.stores import fork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from saga_core.clock import Clock
+    from saga_core.gate import Gate
+    from saga_core.records import Record
+    from saga_core.stores.store import Backend, Log
+
+log = logging.getLogger("saga_core")
+
+
+class Flight:
+    """A call under way; `step` is its number once its intent is written."""
+
+    __slots__ = ("path", "step")
+
+    def __init__(self, path: str, step: int | None) -> None:
+        self.path = path
+        self.step = step
+
+
+class Session:
+    """The one place where a saga's records are appended and its state changes.
+
+    Attributes:
+        view: The fold of what was appended.
+        latched: Why no further effect may start although the scope is open, in words.
+        asked: When each step in doubt may be asked about again, in nanoseconds since boot.
+        written: The log position behind the newest record.
+        unwritten: Outcomes that the log did not take; written first as soon as it takes records again.
+        is_stopped: Somebody wants the ending to stop at once; what remains is recovery's.
+        is_replay: The saga is committed; recorded positions answer, nothing new runs.
+        is_cancelled: The scope's task was cancelled on its way to the commit.
+        is_dead: This is a forked child's copy: it may do nothing.
+    """
+
+    def __init__(
+        self, store: Backend, log_: Log, view: fold.SagaView, *, gate: Gate = DEFAULT, clock: Clock = SYSTEM
+    ) -> None:
+        assert view.began is not None
+        self.store = store
+        self.log = log_
+        self.view = view
+        self.gate = gate
+        self.clock = clock
+        self.saga_id = view.began.saga
+        self.name = view.began.name
+        self.key = view.began.key
+        self.lock = threading.RLock()
+        self.latched: str | None = None
+        self.asked: dict[int, int] = {}
+        self.written = 0
+        self.unwritten: list[Record] = []
+        self.is_cancelled = False
+        self.is_stopped = False
+        self.is_replay = False
+        self.is_dead = False
+        self._last_step = max((*view.steps, *(call.number for call in view.refused)), default=0)
+        self._flights: set[Flight] = set()
+        self._bells: list[Callable[[], None]] = []
+        self._torn = False
+        self._is_ending = False
+        fork.watch(self)
+        fork.watch(PRIVATE_LOOP)
+
+    def die_in_child(self) -> None:
+        """Become a forked child's dead copy: the saga is the parent's."""
+        self.is_dead = True
+        self.lock = threading.RLock()
+
+    def append(self, record: Record) -> int:
+        """Write a record, take it into the state, and return the log position behind it.
+
+        Raises:
+            StoreError: It could not be written.
+            SagaForked: This process is a forked child.
+        """
+        if self.is_dead:
+            raise SagaForked(
+                "this scope belongs to the parent process",
+                saga_id=self.saga_id,
+                world="this process called nothing in its name",
+                next="open a scope of your own in the child",
+            )
+        with self.lock:
+            if self._torn:
+                self._reread()
+            while self.unwritten:
+                self._write(self.unwritten[0])
+                del self.unwritten[0]
+            return self._write(record)
+
+    def append_outcome(self, record: Record) -> int:
+        """Append what became of an effect; where the log refuses, keep it for later and latch the saga.
+
+        Raises:
+            StoreError: It could not be written now.
+        """
+        with self.lock:
+            try:
+                return self.append(record)
+            except StoreError:
+                self.unwritten.append(record)
+                self.latched = "the outcome of an earlier step could not be written"
+                raise
+
+    def _write(self, record: Record) -> int:
+        self._torn = True  # stays set where an interrupt falls between the write and the state
+        try:
+            position = self.log.append(record)
+        except StoreError:
+            self._torn = False
+            raise
+        self.written = position
+        fold.apply(self.view, record)
+        self._torn = False
+        return position
+
+    def _reread(self) -> None:
+        reading = self.store.read(self.saga_id)
+        if reading is not None:
+            self.view = fold.fold(reading.records)
+        self._torn = False
+
+    def next_step(self) -> int:
+        """Return the number of the next step."""
+        with self.lock:
+            self._last_step += 1
+            return self._last_step
+
+    def key_of(self, position: str, purpose: str, attempt: int) -> str:
+        """Return the idempotency key of one attempt."""
+        return ids.step_key(self.saga_id, position, purpose, attempt)
+
+    def note(self, step: int, facts: dict[str, Any]) -> int:
+        """Append facts about a step.
+
+        Raises:
+            BadArguments: A fact is not JSON.
+            StoreError: It could not be written.
+        """
+        try:
+            plain = codec.thaw(codec.freeze(facts))
+            codec.refuse_unfit(plain)
+        except (TypeError, ValueError) as unfit:
+            raise BadArguments(
+                f"a noted fact cannot be recorded: {unfit}",
+                saga_id=self.saga_id,
+                world="the effect is under way; the fact was not noted",
+                next="note JSON only: ids, numbers, text",
+            ) from unfit
+        return self.append(Noted(step, plain))
+
+    async def wait_durable(self, step: int, position: int) -> None:
+        """Wait until the position is durable within the step's tier."""
+        if self.view.steps[step].tier == "power" and self.log.durable < position:
+            await ASYNC.barrier(self.store, self.log, position)
+
+    def sync_durable(self, step: int, position: int) -> None:
+        """Do as `wait_durable` does, blocking."""
+        if self.view.steps[step].tier == "power":
+            self.log.sync(position)
+
+    def enter(self, path: str, step: int | None = None) -> Flight:
+        """Count an effect, or a call about to become one, as running in the scope."""
+        flight = Flight(path, step)
+        with self.lock:
+            self._flights.add(flight)
+        return flight
+
+    def leave(self, flight: Flight) -> None:
+        """Count it as ended and wake whoever waits for that."""
+        with self.lock:
+            self._flights.discard(flight)
+            bells, self._bells = self._bells, []
+        for ring in bells:
+            ring()
+
+    def is_busy(self, within: Callable[[str], bool]) -> bool:
+        """Tell whether an effect runs in one of the scopes."""
+        with self.lock:
+            return any(within(flight.path) for flight in self._flights)
+
+    def doubt_interrupted(self) -> None:
+        """Put in doubt each step whose caller was interrupted between two records of it."""
+        with self.lock:
+            for number in self.view.running - {flight.step for flight in self._flights}:
+                self.append(Doubted(number, self.clock.wall(), self.clock.up(), "interrupted"))
+
+    def on_leave(self, ring: Callable[[], None]) -> None:
+        """Call `ring` once, when the next effect ends; at once if none runs."""
+        with self.lock:
+            if self._flights:
+                self._bells.append(ring)
+                return
+        ring()
+
+    def claim_ending(self) -> bool:
+        """Take the one right to end the saga; False if somebody has it already."""
+        with self.lock:
+            taken, self._is_ending = self._is_ending, True
+            return not taken
+
+    def report(self) -> Report:
+        """Return what became of the saga so far."""
+        with self.lock:
+            return report_of(self.view)
