@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from saga_core.stores.log import FileLog
 
-    Done: TypeAlias = "Callable[[BaseException | None], None]"
-    Request: TypeAlias = "tuple[FileLog, int, Done]"
+    Done: TypeAlias = Callable[[BaseException | None], None]
+    Request: TypeAlias = tuple[FileLog, int, Done]
 
 DELAY = 0.007
 """Seconds for which a lazy request waits for an ordinary sync to serve it."""
@@ -34,7 +34,7 @@ class Committer:
         self.renew()
 
     def renew(self) -> None:
-        """Begin without a thread; a forked child has none."""
+        """Begin without a thread and without requests, as a forked child does."""
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Request | str] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -46,7 +46,7 @@ class Committer:
         self._put((log, position, done))
 
     def sync_soon(self, log: FileLog) -> None:
-        """Sync a log within about ten milliseconds."""
+        """Have a log catch up within about ten milliseconds."""
         self._lazy.append(log)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -57,43 +57,40 @@ class Committer:
         with self._lock:
             thread, self._thread = self._thread, None
             queue, self._queue = self._queue, SimpleQueue()
+        if thread is not None:
             queue.put(_STOP)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            if thread is not threading.current_thread():
+                thread.join()
 
     def _put(self, item: Request | str) -> None:
         with self._lock:
             self._queue.put(item)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._queue,), name="saga-committer", daemon=True
-                )
-                self._thread.start()
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._run, args=(self._queue,), name="saga-committer", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is ending, or the process may have no more threads
+                queue, self._queue = self._queue, SimpleQueue()
+            else:
+                self._thread = thread
+                return
+        queue.put(_STOP)
+        self._run(queue)
 
     def _run(self, queue: SimpleQueue[Request | str]) -> None:
         due: float | None = None
         is_last = False
         while not is_last:
-            requests: list[Request] = []
-            try:
-                item = queue.get(timeout=None if due is None else max(0.0, due - time.monotonic()))
-                while True:
-                    if item is _STOP:
-                        is_last = True
-                    elif isinstance(item, str):
-                        due = due or time.monotonic() + DELAY
-                    else:
-                        requests.append(item)
-                    item = queue.get_nowait()
-            except Empty:
-                pass
-            try:
-                _serve(requests)
-                if is_last or (due is not None and time.monotonic() >= due):
-                    due = None
-                    self._serve_lazy()
-            except Exception:
-                _logger.exception("the committer of a store goes on after an error of its own")
+            items = _wait(queue, None if due is None else max(0.0, due - time.monotonic()))
+            is_last = _STOP in items
+            if due is None and _LAZY in items:
+                due = time.monotonic() + DELAY
+            _serve([item for item in items if not isinstance(item, str)])
+            if is_last or (due is not None and time.monotonic() >= due):
+                due = None
+                self._serve_lazy()
+            items.clear()  # holds nobody's log while it waits
 
     def _serve_lazy(self) -> None:
         self._is_scheduled = False
@@ -101,8 +98,21 @@ class Committer:
             log = self._lazy.popleft()
             try:
                 log.catch_up()
-            except SagaError as error:
-                _logger.warning("%s", error)  # the saga's next barrier tries again and raises
+            except SagaError as error:  # the saga's next barrier tries again and raises
+                _logger.warning("%s", error)
+            except BaseException:
+                _logger.exception("the log of saga %s could not catch up", log.saga)
+
+
+def _wait(queue: SimpleQueue[Request | str], seconds: float | None) -> list[Request | str]:
+    """Return everything that is asked for, once something is or the time is over."""
+    items: list[Request | str] = []
+    try:
+        items.append(queue.get(timeout=seconds))
+        while True:
+            items.append(queue.get_nowait())
+    except Empty:
+        return items
 
 
 def _serve(requests: list[Request]) -> None:
@@ -114,10 +124,10 @@ def _serve(requests: list[Request]) -> None:
         problem: BaseException | None = None
         try:
             log.sync(max(position for position, _ in waiters))
-        except Exception as error:  # noqa: BLE001 -- it belongs to those who wait
+        except BaseException as error:  # noqa: BLE001 -- it belongs to those who wait
             problem = error
         for position, done in waiters:
             try:
                 done(None if position <= log.durable else problem)
-            except Exception:
-                _logger.exception("a waiter for the log of saga %s could not be told", log.saga)
+            except BaseException:
+                _logger.exception("one who waits for the log of saga %s could not be told", log.saga)

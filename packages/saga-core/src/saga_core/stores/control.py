@@ -13,7 +13,7 @@ from saga_core.stores import fork
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from saga_core.stores.system import System
 
@@ -21,37 +21,39 @@ WAIT = 5.0
 """Seconds for which a writer queues behind others."""
 
 _PAUSE = 0.002
+_EXTRA = 3
 _SCHEMA = """
 create table if not exists keys (
     key text not null, generation integer not null, saga text not null, at integer not null,
     primary key (key, generation)
 ) without rowid
 """
-_EXTRA = 3
 
 
 class Control:
     """A SQLite file, opened for each use, so that neither threads nor forked children share a connection.
 
-    SQLite's own waiting starves the unlucky; writers therefore queue on a lock file before they open a transaction.
+    SQLite's own waiting starves the unlucky; writers therefore queue on a lock file before they begin.
     """
 
     def __init__(self, system: System, directory: str) -> None:
         self._system = system
-        self._directory = directory
         self._path = os.path.join(directory, "control.db")
         self._lock_path = os.path.join(directory, "control.lock")
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         """Return the saga of a key's highest generation and that generation."""
-        if not os.path.exists(self._path):
+        if not self._system.exists(self._path):
             return None
         with self._connection() as connection:
+            if not connection.execute("select 1 from sqlite_master where name = 'keys'").fetchone():
+                return None
             return _newest(connection, key)
 
     def take_key(self, key: str, saga: str, generation: int) -> bool:
         """Bind a key's next generation to a saga; False if the highest is not the one before. Durable at return."""
         with self._turn(), self._connection() as connection:
+            connection.execute(_SCHEMA)
             connection.execute("begin immediate")
             held = _newest(connection, key)
             if (held[1] if held else 0) != generation - 1:
@@ -62,38 +64,40 @@ class Control:
             return True
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self) -> Generator[None]:
         """Hold the writers' lock file.
 
         Raises:
-            StoreError: Others held it for the whole wait.
+            StoreError: Others held it for the whole wait, or it cannot be made.
         """
-        with fork.gate:
-            descriptor = self._system.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fork.descriptors.add(descriptor)
+        try:
+            with fork.gate:
+                descriptor = self._system.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                fork.descriptors.add(descriptor)
+        except OSError as error:
+            raise _refusal(f"{self._lock_path} could not be opened: {error.strerror}") from error
         try:
             until = time.monotonic() + WAIT
-            while True:
-                try:
-                    self._system.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= until:
-                        raise StoreError(
-                            f"the control database of {self._directory} was busy for {WAIT:.0f} s",
-                            world="nothing was decided or written",
-                            next="try again; `saga doctor` names the process that holds control.lock",
-                        ) from None
-                    time.sleep(_PAUSE)
+            while not self._is_locked(descriptor):
+                if time.monotonic() >= until:
+                    raise _refusal(f"others held {self._lock_path} for {WAIT:.0f} s")
+                time.sleep(_PAUSE)
             yield
         finally:
             fork.close(descriptor)
 
+    def _is_locked(self, descriptor: int) -> bool:
+        try:
+            self._system.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def _connection(self) -> Generator[sqlite3.Connection]:
         import sqlite3  # noqa: PLC0415 -- a saga without a key never pays for it
 
-        is_new = not os.path.exists(self._path)
+        is_new = not self._system.exists(self._path)
         try:
             with closing(sqlite3.connect(self._path, timeout=WAIT, isolation_level=None)) as connection:
                 if is_new:
@@ -102,19 +106,10 @@ class Control:
                 connection.execute("pragma synchronous = extra")
                 level = connection.execute("pragma synchronous").fetchone()[0]
                 if (mode, level) != ("persist", _EXTRA):
-                    raise StoreError(
-                        f"SQLite refuses to be safe: journal_mode {mode}, synchronous {level}",
-                        world="nothing was decided or written",
-                        next="use a Python whose sqlite3 module knows journal_mode=persist and synchronous=extra",
-                    )
-                connection.execute(_SCHEMA)
+                    raise _refusal(f"SQLite keeps journal_mode {mode} and synchronous {level}: a commit may be lost")
                 yield connection
         except sqlite3.Error as error:
-            raise StoreError(
-                f"the control database {self._path} could not be used: {error}",
-                world="nothing was decided or written",
-                next="check the disk and the file's owner; `saga doctor` looks closer",
-            ) from error
+            raise _refusal(f"{self._path}: {error}") from error
 
 
 def _newest(connection: sqlite3.Connection, key: str) -> tuple[str, int] | None:
@@ -122,3 +117,11 @@ def _newest(connection: sqlite3.Connection, key: str) -> tuple[str, int] | None:
         "select saga, generation from keys where key = ? order by generation desc limit 1", (key,)
     )
     return rows.fetchone()
+
+
+def _refusal(what: str) -> StoreError:
+    return StoreError(
+        f"the control database cannot be used: {what}",
+        world="nothing was decided and nothing was called",
+        next="try again; if it stays, look at the disk and at who else uses the store",
+    )

@@ -6,18 +6,20 @@ import errno
 import logging
 import os
 import resource
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from saga_core import frame
 from saga_core.clock import SYSTEM as CLOCK
 from saga_core.errors import LogDamaged, StoreError, StoreFull
-from saga_core.frame import FileHeader
 from saga_core.ids import is_saga_id, start_date
 from saga_core.stores import fork, history, lock, place
+from saga_core.stores.boot import boot_id
 from saga_core.stores.committer import Committer
 from saga_core.stores.control import Control
+from saga_core.stores.entries import Entries
 from saga_core.stores.log import FileLog
-from saga_core.stores.system import System, boot_id
+from saga_core.stores.system import System
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("saga_core.store")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+_SUFFIX = ".log"
 _stores: dict[str, FileStore] = {}
 
 
@@ -37,40 +40,42 @@ def open_file_store(path: str) -> FileStore:
         StoreError: The place cannot be used.
     """
     real = os.path.realpath(path)
-    with fork.gate:
-        store = _stores.get(real)
-        if store is None or not store.is_in_place():
-            if not _stores:
-                fork.on_fork(_die_in_child)
-            store = _stores[real] = FileStore(real, System())
+    store = _stores.get(real)
+    if store is None or not store.is_in_place():
+        fresh = FileStore(real, System())
+        with fork.gate:
+            if _stores.get(real) is store:
+                _stores[real] = fresh
+            return _stores[real]
     return store
-
-
-def _die_in_child() -> None:
-    for store in _stores.values():
-        store.die_in_child()
 
 
 class FileStore:
     """Sagas in a directory: `open/<saga>.log`, then `done/<start date>/<saga>.log`."""
 
     def __init__(self, path: str, system: System) -> None:
+        """Open a directory by its real path, made if it is missing.
+
+        Raises:
+            StoreError: It cannot be used.
+        """
         self.url = f"file:{path}"
         self.system = system
         self.identity = place.prepare(system, path)
         self._path = path
-        self._place = _place_of(path)
+        self._stat = system.stat(path)
         self._open = os.path.join(path, "open")
         self._done = os.path.join(path, "done")
-        self.entries = place.Entries(system, self._open)
+        self.entries = Entries(system, self._open)
         self.committer = Committer()
         self._control = Control(system, path)
         self._logs: dict[str, FileLog] = {}
+        fork.watch(self)
 
     def is_in_place(self) -> bool:
         """Tell whether the directory is still the one that was opened."""
         try:
-            return _place_of(self._path) == self._place
+            return os.path.samestat(self.system.stat(self._path), self._stat)
         except OSError:
             return False
 
@@ -79,35 +84,39 @@ class FileStore:
 
     def create(self, saga: str) -> Log:
         if not is_saga_id(saga):
-            raise StoreError(f"{saga!r} is no saga id", world="nothing was opened")
-        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if len(fork.descriptors) >= limit // 2:
-            raise StoreFull(
-                f"{len(fork.descriptors)} logs are open in this process, half of its {limit} descriptors",
-                saga_id=saga,
-                world="nothing was opened; running sagas go on",
-                next="run fewer sagas at once, or raise the limit (ulimit -n)",
-            )
+            raise StoreError(f"{saga!r} is no saga id", world="nothing was opened", next="take ids.new_saga_id()")
+        self._refuse_when_full(saga)
         path = self._open_path(saga)
         draft = path + ".new"
         descriptor = -1
         try:
+            if self.system.exists(path):
+                raise FileExistsError(errno.EEXIST, "its log exists")
             descriptor = lock.create(self.system, draft)
             header = self._new_header(saga, descriptor)
             self.system.write_all(descriptor, header.pack(), 0)
-            if os.path.exists(path):
-                raise FileExistsError(errno.EEXIST, "its log exists already")
-            self.system.rename(draft, path)
+            self.system.rename(draft, path)  # whoever finds the file finds it locked and with its header
         except BaseException as error:
             if descriptor >= 0:
-                self.system.unlink(draft)
+                with suppress(OSError):
+                    self.system.unlink(draft)
                 fork.close(descriptor)
             if isinstance(error, OSError):
                 raise self._no_log(saga, error) from error
             raise
-        log = FileLog(self, saga, descriptor, header)
-        self._logs[saga] = log
+        log = self._logs[saga] = FileLog(self, saga, descriptor, header)
         return log
+
+    def _refuse_when_full(self, saga: str) -> None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        taken = len(fork.descriptors)
+        if limit != resource.RLIM_INFINITY and taken >= limit // 2:
+            raise StoreFull(
+                f"{taken} logs are open in this process, half of its {limit} file descriptors",
+                saga_id=saga,
+                world="nothing was opened; the running sagas go on",
+                next="run fewer sagas at once, or raise the limit (ulimit -n)",
+            )
 
     def claim(self, saga: str) -> tuple[Log, Reading] | None:
         if saga in self._logs or not is_saga_id(saga):
@@ -122,14 +131,14 @@ class FileStore:
         if descriptor is None:
             return None
         try:
-            found = history.read(self.system, descriptor, saga, self.identity)
-            damage = found.reading.damage or self._twin(saga)
+            found = history.read(self.system, descriptor, saga, self.identity, live=False, settled=False)
+            damage = found.reading.damage or self._twin_of(saga)
             if damage:
                 raise LogDamaged(
-                    f"the log of saga {saga} is damaged: {damage}",
+                    f"the log of saga {saga} cannot be trusted: {damage}",
                     saga_id=saga,
                     world="nothing was done in its name; its effects stand as they are",
-                    next=f"look at {path}, settle its effects by hand; `saga cases` keeps it",
+                    next=f"a person must settle its effects: {path} is kept as it is",
                 )
             log = FileLog(self, saga, descriptor, found.parsed.header or self._new_header(saga, descriptor))
             log.resume(found.data, found.parsed)
@@ -146,12 +155,12 @@ class FileStore:
         if found is None:
             return None
         reading = found.reading
-        if not reading.settled and (twin := self._twin(saga)):
-            reading = reading._replace(damage=reading.damage or twin)
+        if not reading.settled:
+            reading = reading._replace(damage=reading.damage or self._twin_of(saga))
         return reading if reading.records or reading.damage else None
 
     def _find(self, saga: str) -> History | None:
-        """Return what the file of a saga says, wherever it lies."""
+        """Return what the file of a saga says, in whichever place it lies."""
         if not is_saga_id(saga):
             return None
         for path, settled in ((self._open_path(saga), False), (self._done_path(saga), True)):
@@ -162,13 +171,16 @@ class FileStore:
             except OSError as error:
                 raise self._no_log(saga, error) from error
             try:
-                found = history.read(self.system, descriptor, saga, self.identity, settled=settled)
+                found = history.read(self.system, descriptor, saga, self.identity, live=False, settled=settled)
                 if not settled and (found.reading.damage or found.reading.dropped):
-                    is_live = self._is_owned(saga)
-                    found = history.read(self.system, descriptor, saga, self.identity, live=is_live)
-                return found
+                    live = self._is_owned(
+                        saga
+                    )  # asked before the file is read again: an owner that ended is not blamed
+                    found = history.read(self.system, descriptor, saga, self.identity, live=live, settled=False)
             except OSError as error:
                 raise self._no_log(saga, error) from error
+            else:
+                return found
             finally:
                 self.system.close(descriptor)
         return None
@@ -180,10 +192,7 @@ class FileStore:
         record = history.newest_owner(found.reading) if found else None
         if record is None:
             return "a process that has not written yet"
-        if record.boot == boot_id():
-            age = CLOCK.up() - record.up
-        else:
-            age = CLOCK.wall() - record.at
+        age = CLOCK.up() - record.up if record.boot == boot_id() else CLOCK.wall() - record.at
         return f"pid {record.pid}, for {max(0, age) // 1_000_000_000} s"
 
     def _is_owned(self, saga: str) -> bool:
@@ -193,17 +202,31 @@ class FileStore:
             return lock.is_held(self.system, self._open_path(saga))
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise self._no_log(saga, error) from error
 
     def open_sagas(self) -> Iterator[str]:
-        return iter(sorted(self._names(self._open)))
+        return iter(sorted(self._sagas_in(self._open)))
 
     def done_sagas(self) -> Iterator[str]:
-        for date in sorted(self.system.listdir(self._done), reverse=True):
-            yield from sorted(self._names(os.path.join(self._done, date)), reverse=True)
+        for date in sorted(self._names_in(self._done), reverse=True):
+            yield from sorted(self._sagas_in(os.path.join(self._done, date)), reverse=True)
 
-    def _names(self, directory: str) -> list[str]:
-        names = self.system.listdir(directory)
-        return [name[:-4] for name in names if name.endswith(".log") and is_saga_id(name[:-4])]
+    def _sagas_in(self, directory: str) -> list[str]:
+        names = (name.removesuffix(_SUFFIX) for name in self._names_in(directory) if name.endswith(_SUFFIX))
+        return [name for name in names if is_saga_id(name)]
+
+    def _names_in(self, directory: str) -> list[str]:
+        try:
+            return self.system.listdir(directory)
+        except NotADirectoryError:
+            return []
+        except OSError as error:
+            raise StoreError(
+                f"the store cannot be listed: {directory}: {error.strerror}",
+                world="nothing was done",
+                next="look at the disk; if the store was deleted, its sagas' effects stand as they were",
+            ) from error
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         return self._control.key_holder(key)
@@ -212,45 +235,47 @@ class FileStore:
         return self._control.take_key(key, saga, generation)
 
     def sync_later(self, log: Log, position: int, done: Callable[[BaseException | None], None]) -> None:
-        self.committer.sync_later(log, position, done)  # pyright: ignore[reportArgumentType]
+        assert isinstance(log, FileLog)
+        self.committer.sync_later(log, position, done)
 
     def let_go(self, saga: str) -> None:
         """Forget a log that is being given up; called by the log."""
         self._logs.pop(saga, None)
 
     def put_away(self, saga: str) -> None:
-        """Move a settled saga's file; where that fails it stays, and whoever looks next moves it. Called by the log."""
+        """Move a settled saga's file; where that fails it stays, and the next who looks moves it. Called by the log."""
         path, target = self._open_path(saga), self._done_path(saga)
         try:
             try:
                 self.system.rename(path, target)
             except FileNotFoundError:
-                self.system.mkdir(os.path.dirname(target), 0o700)
+                with suppress(FileExistsError):
+                    self.system.mkdir(os.path.dirname(target), 0o700)
                 self.system.rename(path, target)
         except OSError as error:
-            _logger.warning("the log of the settled saga %s stays in %s: %s", saga, self._open, error)
+            _logger.warning("the log of saga %s is settled and stays in %s: %s", saga, self._open, error.strerror)
 
     def die_in_child(self) -> None:
-        """Begin anew in a forked child: the logs were the parent's."""
+        """Begin anew in a forked child: the logs are the parent's."""
         for log in self._logs.values():
             log.die_in_child()
         self._logs = {}
-        self.entries.renew()
+        self.entries.renew_lock()
         self.committer.renew()
 
-    def _new_header(self, saga: str, descriptor: int) -> FileHeader:
+    def _new_header(self, saga: str, descriptor: int) -> frame.FileHeader:
         inode = self.system.fstat(descriptor).st_ino
-        return FileHeader(saga, self.identity, boot_id(), inode, frame.new_salt())
+        return frame.FileHeader(saga, self.identity, boot_id(), inode, frame.new_salt())
 
     def _open_path(self, saga: str) -> str:
-        return f"{self._open}/{saga}.log"
+        return f"{self._open}/{saga}{_SUFFIX}"
 
     def _done_path(self, saga: str) -> str:
-        return f"{self._done}/{start_date(saga)}/{saga}.log"
+        return f"{self._done}/{start_date(saga)}/{saga}{_SUFFIX}"
 
-    def _twin(self, saga: str) -> str | None:
-        """Return words if a saga lies among the open ones and the settled ones."""
-        if os.path.exists(self._done_path(saga)) and os.path.exists(self._open_path(saga)):
+    def _twin_of(self, saga: str) -> str | None:
+        """Return words if a saga lies among the open ones and among the settled ones."""
+        if self.system.exists(self._done_path(saga)) and self.system.exists(self._open_path(saga)):
             return "it lies in open/ and in done/: a restored copy, perhaps"
         return None
 
@@ -262,8 +287,3 @@ class FileStore:
             world="nothing was called",
             next="make room or repair the disk under the store, or name another one: store=..., SAGA_STORE",
         )
-
-
-def _place_of(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino

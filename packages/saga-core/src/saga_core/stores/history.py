@@ -8,8 +8,8 @@ import msgspec
 
 from saga_core import codec, frame
 from saga_core.records import Adopted, Began
+from saga_core.stores.boot import boot_id
 from saga_core.stores.store import Reading
-from saga_core.stores.system import boot_id
 
 if TYPE_CHECKING:
     from saga_core.frame import Parsed
@@ -25,42 +25,34 @@ class History(NamedTuple):
     reading: Reading
 
 
-def read(
-    system: System, descriptor: int, saga: str, store: str, *, live: bool = False, settled: bool = False
-) -> History:
+def read(system: System, descriptor: int, saga: str, store: str, *, live: bool, settled: bool) -> History:
     """Read an open file.
 
     Args:
         system: The disk.
         descriptor: The file.
-        saga: The saga that its name promises.
-        store: The id of the store that it lies in.
+        saga: The saga whose name it bears.
+        store: The id of the store in which it lies.
         live: Somebody owns it and may be writing.
         settled: It lies among the settled ones.
     """
     data = system.read_all(descriptor)
-    inode = system.fstat(descriptor).st_ino
     parsed = frame.parse(data, boot=boot_id(), live=live)
     damage = parsed.damage
     header = parsed.header
-    if header is not None and (header.saga, header.store, header.inode) != (saga, store, inode):
-        damage = "the file is not the one that was made here (saga, store or inode differ): a restored copy, perhaps"
+    if header and (header.saga, header.store, header.inode) != (saga, store, system.fstat(descriptor).st_ino):
+        damage = "the file was not made here (its saga, store or inode is another): a restored copy, perhaps"
     records: list[Record] = []
     for number, found in enumerate(parsed.frames):
         try:
             records.append(codec.decode(found.payload))
         except msgspec.DecodeError as error:
-            damage = damage or (
-                f"record {number} at offset {found.offset} cannot be decoded ({error}): written by a newer release?"
-            )
+            damage = damage or f"record {number} cannot be read ({error}): written by a newer release, perhaps"
             break
     dropped = b"" if damage or live else parsed.tail
     return History(data, parsed, Reading(saga, records, damage, settled, dropped))
 
 
 def newest_owner(reading: Reading) -> Began | Adopted | None:
-    """Return the record in which the present owner introduced itself."""
-    for record in reversed(reading.records):
-        if isinstance(record, Began | Adopted):
-            return record
-    return None
+    """Return the record by which the last owner introduced itself."""
+    return next((record for record in reversed(reading.records) if isinstance(record, Began | Adopted)), None)

@@ -20,10 +20,9 @@ _PAUSE = 0.005
 
 
 def create(system: System, path: str) -> int:
-    """Return the locked descriptor of a new file that nobody else can know yet.
+    """Return the locked descriptor of a new file under a name that nobody else looks for.
 
     Raises:
-        FileExistsError: The name is taken.
         OSError: It could not be made.
     """
     with fork.gate:
@@ -33,51 +32,50 @@ def create(system: System, path: str) -> int:
     return descriptor
 
 
-def take(system: System, path: str, *, patience: float = PATIENCE) -> int | None:
+def take(system: System, path: str) -> int | None:
     """Return the locked descriptor of a file, or None if somebody holds it; sleeps between tries.
-
-    The lock is followed by a look: it counts only if the path still names the locked file.
 
     Raises:
         FileNotFoundError: There is no such file.
         LogDamaged: The file has a second name.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + PATIENCE
     while True:
-        links = 1
         with fork.gate:
             descriptor = system.open(path, os.O_RDWR | os.O_CLOEXEC)
             fork.descriptors.add(descriptor)
-            try:
-                system.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                mine, named = system.fstat(descriptor), system.stat(path)
-                links = mine.st_nlink
-                if links == 1 and (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino):
-                    return descriptor
+        is_mine = False
+        links = 1
+        try:
+            system.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked, named = system.fstat(descriptor), system.stat(path)
+            links = locked.st_nlink
+            is_mine = links == 1 and os.path.samestat(locked, named)
+        except BlockingIOError:
+            pass
+        finally:
+            if not is_mine:
                 fork.close(descriptor)
-            except BlockingIOError:
-                fork.close(descriptor)
-            except BaseException:
-                fork.close(descriptor)
-                raise
+        if is_mine:
+            return descriptor
         if time.monotonic() >= until:
             if links > 1:
                 raise LogDamaged(
                     f"{path} has {links} names",
-                    world="nothing was done",
-                    next="remove the other link: a log is one file under one name",
+                    world="nothing was done in its saga's name",
+                    next="remove the other hard link: a log is one file under one name",
                 )
             return None
         time.sleep(_PAUSE)
 
 
 def is_held(system: System, path: str) -> bool:
-    """Tell whether somebody, this process included, holds a file's lock.
+    """Tell whether somebody, this process included, owns a file.
 
     Raises:
         FileNotFoundError: There is no such file.
     """
-    with fork.gate:
+    with fork.gate:  # a child forked meanwhile would go on holding the probe's lock
         descriptor = system.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             system.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

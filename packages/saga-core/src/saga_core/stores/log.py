@@ -42,8 +42,9 @@ class FileLog:
         self._epoch = 1
         self._seq = 0
         self._is_ready = True
-        self._is_soon = False
+        self._is_given_up = False
         self._is_forked = False
+        self._is_soon = False
         self._lost: str | None = None
         self._durable = 0
         self._unproven = [self._header]
@@ -202,6 +203,8 @@ class FileLog:
             else:
                 self._must_rewrite = True
                 self._failure = (self._round, problem)
+                if self._lost:
+                    self._is_ready = False
             self._changed.notify_all()
 
     def sync_soon(self) -> None:
@@ -213,11 +216,12 @@ class FileLog:
         """Serve `sync_soon`: bring everything written so far to the disk, if the log is still in use."""
         self._is_soon = False
         end = self._end
-        if self._durable < end and self._descriptor >= 0:
+        if self._durable < end and not self._is_given_up:
             self.sync(end)
 
     def release(self) -> None:
         with self._changed:
+            self._is_given_up = True
             self._is_ready = False
             while self._is_syncing:
                 self._changed.wait()
@@ -227,7 +231,7 @@ class FileLog:
             fork.close(descriptor)
 
     def settle(self) -> None:
-        if self._descriptor >= 0:
+        if not self._is_given_up:
             self._store.put_away(self.saga)
         self.release()
 
@@ -236,7 +240,7 @@ class FileLog:
         self._renew_locks()
         self._descriptor = -1
         self._is_ready = False
-        self._is_forked = True
+        self._is_given_up = self._is_forked = True
 
     def _refuse_unusable(self, world: str) -> None:
         if self._is_forked:
@@ -248,7 +252,7 @@ class FileLog:
             )
         if self._lost:
             raise self._error(self._lost, world)
-        if self._descriptor < 0:
+        if self._is_given_up:
             raise self._error("was given up", world)
 
     def _error(self, what: str, world: str) -> SagaError:

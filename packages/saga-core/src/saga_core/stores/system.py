@@ -1,35 +1,29 @@
-"""The one table of operating-system calls through which a file store touches the disk."""
+"""The one table of operating-system calls through which a file store touches the disk; POSIX only."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
-from functools import cache
-
-from saga_core.errors import StoreError
-
-if sys.platform != "win32":
-    import fcntl
 
 
 class System:
     """The real disk; a simulated one overrides what it wants to see or to fail."""
 
+    open = staticmethod(os.open)
     close = staticmethod(os.close)
+    pwrite = staticmethod(os.pwrite)
+    pread = staticmethod(os.pread)
+    truncate = staticmethod(os.ftruncate)
+    flock = staticmethod(fcntl.flock)
     fstat = staticmethod(os.fstat)
     stat = staticmethod(os.stat)
+    access = staticmethod(os.access)
     listdir = staticmethod(os.listdir)
     mkdir = staticmethod(os.mkdir)
     rename = staticmethod(os.rename)
     link = staticmethod(os.link)
     unlink = staticmethod(os.unlink)
-    open = staticmethod(os.open)
-
-    if sys.platform != "win32":
-        pwrite = staticmethod(os.pwrite)
-        pread = staticmethod(os.pread)
-        truncate = staticmethod(os.ftruncate)
-        flock = staticmethod(fcntl.flock)
 
     if sys.platform == "darwin":
 
@@ -37,7 +31,7 @@ class System:
         def sync_data(descriptor: int, /) -> None:
             """Bring a file's bytes and length to the platter; plain fsync stops at the drive's cache here."""
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    elif sys.platform != "win32":
+    else:
         sync_data = staticmethod(os.fdatasync)
 
     def sync_dir(self, path: str) -> None:
@@ -57,7 +51,7 @@ class System:
             offset += written
 
     def read_all(self, descriptor: int) -> bytes:
-        """Return a file's bytes from its beginning to its end as they stand."""
+        """Return a file's bytes as they stand, from its beginning to its end."""
         parts: list[bytes] = []
         offset = 0
         while part := self.pread(descriptor, 1 << 20, offset):
@@ -65,27 +59,10 @@ class System:
             offset += len(part)
         return b"".join(parts)
 
-
-@cache
-def boot_id() -> str:
-    """Return the id of this boot of the machine: pages written in it are still what was written.
-
-    Raises:
-        StoreError: This system does not tell.
-    """
-    if sys.platform == "darwin":
-        import subprocess  # noqa: PLC0415 -- macOS has no file that says it
-
-        found = subprocess.run(
-            ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=True
-        )
-        return found.stdout.strip().lower()
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError as error:
-        raise StoreError(
-            "the file store cannot learn this machine's boot id",
-            world="nothing was opened",
-            next="mount /proc, or run on Linux or macOS",
-        ) from error
+    def exists(self, path: str) -> bool:
+        """Tell whether a path names something."""
+        try:
+            self.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
