@@ -196,6 +196,7 @@ class SagaView:
         "ended_at",
         "in_doubt",
         "landed",
+        "last_at",
         "owner",
         "positions",
         "reason",
@@ -220,6 +221,7 @@ class SagaView:
         self.in_doubt: set[int] = set()
         self.cases: list[CaseView] = []
         self.landed = 0
+        self.last_at = 0
         self.seq = 0
         self.unwinding = False
         self.committing = False
@@ -285,6 +287,7 @@ def apply(view: SagaView, record: Record) -> None:
         _RULES[type(record)](view, record)
     except KeyError as missing:
         raise FoldError(f"a {type(record).__name__} record names what is not there: {missing}") from missing
+    view.last_at = getattr(record, "at", view.last_at)
     view.seq += 1
 
 

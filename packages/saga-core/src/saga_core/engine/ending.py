@@ -121,7 +121,7 @@ async def _commit(io: Io, session: Session, until: int) -> bool:
     """Commit; False if the caller was cancelled before the commit record was written."""
     if _has_unsettled(session):
         session.append(Committing(session.clock.wall()))
-        await unwind(io, session, lambda _: True, until)
+        await unwind(io, session, lambda _: True, wait_until=until, work_until=until)
         for step in list(session.view.steps.values()):
             _leave_to_a_person(session, step)
     with session.lock:
@@ -187,7 +187,7 @@ async def _suspend(io: Io, session: Session, reason: str) -> None:
 
 async def _unwind_all(io: Io, session: Session, reason: str, until: int) -> None:
     session.append(UnwindBegan("", reason, session.clock.wall()))
-    move = await unwind(io, session, lambda _: True, until)
+    move = await unwind(io, session, lambda _: True, wait_until=until, work_until=until)
     await finish(io, session, move)
 
 
@@ -221,7 +221,7 @@ async def _end_savepoint(io: Io, node: Node, error: BaseException | None, until:
     node.is_undone = True
     reason = node.decision[1] if node.decision is not None else type(error).__qualname__
     session.append(UnwindBegan(node.path, reason, at))
-    await unwind(io, session, lambda step: node.holds(step.scope), until)
+    await unwind(io, session, lambda step: node.holds(step.scope), wait_until=until, work_until=until)
     session.append(ScopeEnded(node.path, kept=False, at=session.clock.wall()))
     steps = [step for step in session.view.steps.values() if node.holds(step.scope)]
     left = [step for step in steps if step.state not in PROVEN]

@@ -80,7 +80,8 @@ def _turn(session: Session) -> None:
         session.doubt_interrupted()
         if not session.view.unwinding:
             session.append(UnwindBegan("", "its scope was abandoned", session.clock.wall()))
-        move = await unwind(SYNC, session, lambda _: True, session.clock.up() + _TURN)
+        until = session.clock.up() + _TURN
+        move = await unwind(SYNC, session, lambda _: True, wait_until=until, work_until=until)
         await finish(SYNC, session, move)
 
     try:

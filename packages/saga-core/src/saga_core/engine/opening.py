@@ -166,7 +166,8 @@ async def resume(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate)
     """Take a saga over to go on with it; savepoints that were being undone are undone first."""
     session = await adopt(io, store, log, reading, gate, "resume")
     if any(scope.unwinding for scope in session.view.scopes.values()):
-        await unwind(io, session, session.view.is_doomed, session.clock.up() + _SETTLE_WITHIN)
+        until = session.clock.up() + _SETTLE_WITHIN
+        await unwind(io, session, session.view.is_doomed, wait_until=until, work_until=until)
     return session
 
 

@@ -24,11 +24,20 @@ _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 60.0
 
 
-async def unwind(io: Io, session: Session, within: Callable[[StepView], bool], until: int) -> Move:
-    """Carry out moves until none is left or the next one is due only after `until` (nanoseconds since boot).
+async def unwind(
+    io: Io, session: Session, within: Callable[[StepView], bool], *, wait_until: int, work_until: int | None
+) -> Move:
+    """Carry out moves until none is left, or none may be made any more.
+
+    Args:
+        io: The driver.
+        session: The saga.
+        within: Which steps are concerned.
+        wait_until: Until when to wait for what is not due yet, in nanoseconds since boot.
+        work_until: Until when to begin further moves; None: no limit.
 
     Returns:
-        `done`, or the `wait` that outlasts `until`.
+        `done`, or a `wait` for what is left.
 
     Raises:
         StoreError: The log can no longer be written: nothing more is done to the world.
@@ -37,19 +46,21 @@ async def unwind(io: Io, session: Session, within: Callable[[StepView], bool], u
         now = session.clock.up()
         with session.lock:
             move = next_move(session.view, up=now, wall=session.clock.wall(), asked=session.asked, within=within)
-        if move.kind == "done" or session.is_stopped or (now >= until and move.kind != "case"):
-            return move if move.kind in {"done", "wait"} else Move("wait", due=now)
+        if move.kind == "done":
+            return move
+        if move.kind != "case" and (session.is_stopped or (work_until is not None and now >= work_until)):
+            return move if move.kind == "wait" else Move("wait", due=now)
         if move.kind != "wait":
             await carry_out(io, session, move)
-        elif move.due is None or session.view.running:
-            if (move.due or 0) > until and not session.view.running:
+        elif session.view.running:
+            if now >= wait_until:
                 return move
-            wake = until if move.due is None else min(move.due, until)
-            await io.wait(session.on_leave, max(wake - now, 0) / _SECOND)
-        elif move.due > until:
+            wake = wait_until if move.due is None else min(move.due, wait_until)
+            await io.wait(session.on_leave, (wake - now) / _SECOND)
+        elif move.due is None or move.due > wait_until:
             return move
         else:
-            await io.sleep(max(move.due - now, 0) / _SECOND)
+            await io.sleep((move.due - now) / _SECOND)
 
 
 async def carry_out(io: Io, session: Session, move: Move) -> None:

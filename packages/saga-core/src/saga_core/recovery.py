@@ -1,0 +1,199 @@
+"""Recovery: another process ends what a dead one left open."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from saga_core import fold
+from saga_core.clock import SYSTEM
+from saga_core.engine.ending import finish
+from saga_core.engine.io import SYNC, drive
+from saga_core.engine.opening import adopt
+from saga_core.engine.scope import backend
+from saga_core.engine.session import log
+from saga_core.engine.unwind import unwind
+from saga_core.errors import LogDamaged, StoreError
+from saga_core.gate import DEFAULT
+from saga_core.plan import next_move, unmet
+from saga_core.records import UnwindBegan
+from saga_core.report import Report, report_of, summary
+from saga_core.stores.boot import boot_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from saga_core.engine.session import Session
+    from saga_core.fold import SagaView
+    from saga_core.plan import Move
+    from saga_core.stores import Store
+    from saga_core.stores.store import Backend, Log, Reading
+
+_SECOND = 1_000_000_000
+_RESUME_GRACE = timedelta(seconds=60)
+_WAIT = timedelta(seconds=5)
+_ASK_AGAIN = 60 * _SECOND
+
+Outcome = Literal["settled", "waiting", "needs_human", "owned", "not_due", "no_handler", "damaged", "suspended", "failed"]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a pass found about one open saga.
+
+    Attributes:
+        saga_id: The saga.
+        outcome: `settled` now; `waiting` for an answer that counts later; `needs_human`: only cases are left; `owned` by
+            a live process; `not_due` yet; `no_handler`: this process lacks one; `damaged`; `suspended`; `failed`: its
+            log or a handler raised.
+        words: One sentence.
+        report: The saga's report, where its log could be read.
+    """
+
+    saga_id: str
+    outcome: Outcome
+    words: str
+    report: Report | None = None
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """What one pass over a store did."""
+
+    found: tuple[Found, ...]
+
+    def count(self, outcome: Outcome) -> int:
+        """Return how many sagas had the outcome."""
+        return sum(one.outcome == outcome for one in self.found)
+
+    @property
+    def needs_person(self) -> bool:
+        """Somebody has to look: at a case, a damaged log or a handler that is missing here."""
+        return any(one.outcome in {"needs_human", "damaged", "no_handler", "failed"} for one in self.found)
+
+
+def recover(
+    store: Store | str | None = None,
+    /,
+    *,
+    wait: timedelta = _WAIT,
+    resume_grace: timedelta = _RESUME_GRACE,
+    only: str | None = None,
+    progress: Callable[[Found], None] | None = None,
+) -> Pass:
+    """Make one pass over the open sagas: settle what is in doubt, undo what landed, open cases for the rest.
+
+    A saga with a live owner is left alone. A pass is safe to repeat and to run beside others. What is done is durable
+    when this returns.
+
+    Args:
+        store: A store or its URL; default SAGA_STORE, else `file:.saga`.
+        wait: How long to stay with a saga whose remote cannot tell yet.
+        resume_grace: How long a saga with a key is left to whoever may resume it, counted from its last record.
+        only: Look at this saga alone.
+        progress: Called after each saga.
+
+    Raises:
+        StoreError: The store cannot be used.
+    """
+    place = backend(store)
+    found: list[Found] = []
+    for saga in [only] if only is not None else list(place.open_sagas()):
+        one = _recover_one(place, saga, wait, resume_grace)
+        if one is not None:
+            found.append(one)
+            if progress is not None:
+                progress(one)
+    return Pass(tuple(found))
+
+
+def _recover_one(store: Backend, saga: str, wait: timedelta, grace: timedelta) -> Found | None:
+    try:
+        look = store.read(saga)
+        if look is None or look.settled:
+            return None
+        if look.damage is not None:
+            return Found(saga, "damaged", f"its log is damaged: {look.damage}; nothing is done in its name")
+        owner = store.owner(saga)
+        view = fold.fold(look.records)
+        if owner is not None:
+            return Found(saga, "owned", f"owned by {owner}", report_of(view))
+        early = _not_now(view, grace)
+        if early is not None:
+            return Found(saga, early[0], early[1], report_of(view))
+        claimed = store.claim(saga)
+        if claimed is None:
+            return Found(saga, "owned", "another process took it first", report_of(view))
+        return _take(store, *claimed, wait)
+    except LogDamaged as damage:
+        return Found(saga, "damaged", str(damage.args[0]))
+    except fold.FoldError as misfit:
+        return Found(saga, "damaged", f"its records contradict each other: {misfit}; nothing is done in its name")
+    except StoreError as broken:
+        log.exception("saga %s could not be recovered", saga)
+        return Found(saga, "failed", str(broken.args[0]))
+
+
+def _not_now(view: SagaView, grace: timedelta) -> tuple[Outcome, str] | None:
+    """Return why nothing is done about a free saga in this pass; nothing is adopted before something is due."""
+    if view.began is None or view.is_settled:
+        return None
+    if view.state == "suspended":
+        return "suspended", f"suspended ({view.suspended}); a scope with key {view.began.key!r} resumes it"
+    move = _next(view)
+    if view.state in {"needs_human", "committed"} and move.kind == "done":
+        return "needs_human", f"{len(view.open_cases)} cases wait for a person"
+    lacking = unmet(view)
+    if lacking:
+        return "no_handler", f"not registered here: {', '.join(lacking)}; import the module that declares it"
+    if view.began.key is not None and not view.unwinding and view.adopted is None:
+        left = grace.total_seconds() - (SYSTEM.wall() - view.last_at) / _SECOND
+        if left > 0:
+            return "not_due", f"whoever has its key {view.began.key!r} may resume it; due in {left:.0f} s"
+    if view.unwinding and move.kind == "wait" and move.due is not None:
+        return "waiting", f"due in {(move.due - SYSTEM.up()) / _SECOND:.0f} s; {summary(view)}"
+    return None
+
+
+def _next(view: SagaView) -> Move:
+    """Return the next move of a free saga, as far as its records tell when its remote was last asked."""
+    asked: dict[int, int] = {}
+    if view.adopted is not None and view.adopted.boot == boot_id():
+        again = view.adopted.up + _ASK_AGAIN
+        asked = {number: min(again, _final(view, number)) for number in view.in_doubt}
+    return next_move(view, up=SYSTEM.up(), wall=SYSTEM.wall(), asked=asked)
+
+
+def _final(view: SagaView, number: int) -> int:
+    step = view.steps[number]
+    return (step.doubted_up or 0) + step.lands_within
+
+
+def _take(store: Backend, log_: Log, reading: Reading, wait: timedelta) -> Found | None:
+    """End a claimed saga as far as it can be ended now, and give it up."""
+    session: Session | None = None
+    try:
+        view = fold.fold(reading.records)
+        if view.began is None or view.is_settled:
+            log_.settle()
+            return None if view.began is None else Found(reading.saga, "settled", summary(view), report_of(view))
+        session = drive(adopt(SYNC, store, log_, reading, DEFAULT, "recover"))
+        move = drive(_unwind(session, wait))
+        view = session.view
+        if move.kind == "wait":
+            left = f"due in {max((move.due or 0) - SYSTEM.up(), 0) / _SECOND:.0f} s"
+            return Found(session.saga_id, "waiting", f"{summary(view)}; {left}", session.report())
+        outcome: Outcome = "settled" if view.is_settled else "needs_human"
+        return Found(session.saga_id, outcome, summary(view), session.report())
+    finally:
+        log_.release()
+
+
+async def _unwind(session: Session, wait: timedelta) -> Move:
+    if not session.view.unwinding and session.view.ended != "committed":
+        session.append(UnwindBegan("", "its process died", session.clock.wall()))
+    until = session.clock.up() + int(wait.total_seconds() * _SECOND)
+    move = await unwind(SYNC, session, lambda _: True, wait_until=until, work_until=None)
+    if move.kind == "done":
+        await finish(SYNC, session, move)
+    return move
