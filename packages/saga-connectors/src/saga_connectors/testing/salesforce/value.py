@@ -47,8 +47,11 @@ def _reader(field: Field) -> Callable[[Field, Any], Any]:
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a moment as the REST API writes it: milliseconds and a zone without a colon."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}+0000"
+    """Return a moment as the REST API writes it.
+
+    "Primitive Data Types" (SOAP API Developer Guide): a dateTime has a precision of one second, whatever is written.
+    """
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000+0000")
 
 
 def _text(field: Field, given: Any) -> str:
