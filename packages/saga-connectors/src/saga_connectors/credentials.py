@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from saga_connectors.errors import CredentialMalformed, CredentialMissing
 
@@ -83,7 +83,7 @@ def variable(ref: str, /) -> str:
 def _held(ref: str) -> str | Mapping[str, Any]:
     resolver = _resolver
     if resolver is None:
-        held: object = os.environ.get(variable(ref))
+        held = os.environ.get(variable(ref))
     else:
         try:
             held = resolver(ref)
@@ -96,7 +96,7 @@ def _held(ref: str) -> str | Mapping[str, Any]:
     if isinstance(held, str) and held.strip():
         return held
     if isinstance(held, Mapping) and held:
-        return cast("Mapping[str, Any]", held)
+        return held
     raise CredentialMissing(
         f"there is no credential {ref!r}.",
         world="nothing was called",

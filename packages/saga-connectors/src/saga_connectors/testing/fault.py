@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,6 +39,8 @@ class Fault:
     seen: int = 0
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind) or self.when not in get_args(When):
+            raise ValueError(f"there is no fault {self.kind!r} {self.when!r} an effect")
         # `*` stands for one path segment, so that "POST /v1/refunds" does not also mean ".../cancel".
         parts = (re.escape(part) for part in self.on.split("*"))
         self._pattern = re.compile("[^/]+".join(parts))

@@ -91,15 +91,16 @@ class LocalServer:
             stdout=subprocess.PIPE,
         )
         stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-        line = stdout.readline()
-        if not line:
-            raise OSError(f"the local server {name!r} did not start: exit code {process.wait()}")
 
         def stop() -> None:
             stdin.close()
             process.wait()
             stdout.close()
 
+        line = stdout.readline()
+        if not line:
+            stop()
+            raise OSError(f"the local server {name!r} did not start: exit code {process.returncode}")
         return cls(cast("str", json.loads(line)["url"]), stop)
 
     def snapshot(self) -> dict[str, Any]:
