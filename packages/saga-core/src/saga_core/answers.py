@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads it at run time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -71,7 +71,7 @@ class Conflict:
         self.found = found
 
 
-Undone: TypeAlias = "None | AlreadyUndone | Pending | Conflict"
+Undone: TypeAlias = "AlreadyUndone | Pending | Conflict | None"
 
 
 class Compensation(msgspec.Struct, frozen=True, array_like=True):

@@ -26,14 +26,17 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    wall = staticmethod(time.time_ns)
+    def wall(self) -> int:
+        return time.time_ns()
 
     if hasattr(time, "CLOCK_BOOTTIME"):
 
         def up(self) -> int:
             return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     else:
-        up = staticmethod(time.monotonic_ns)
+
+        def up(self) -> int:
+            return time.monotonic_ns()
 
     def jitter(self) -> float:
         return random.uniform(0.5, 1.5)  # noqa: S311 -- spreads load, guards nothing

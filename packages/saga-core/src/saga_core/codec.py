@@ -7,7 +7,7 @@ it, the process that wrote it included.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -52,7 +52,7 @@ def thaw(frozen: Raw | bytes) -> Any:
     return _decoder.decode(frozen)
 
 
-def refuse_unfit(value: Any) -> None:
+def refuse_unfit(value: object) -> None:
     """Check a thawed value for what JSON cannot hold: numbers that are not finite, keys that are not text.
 
     Raises:
@@ -62,12 +62,12 @@ def refuse_unfit(value: Any) -> None:
         if not math.isfinite(value):
             raise ValueError("a number is not finite")
     elif isinstance(value, dict):
-        for key, item in value.items():
+        for key, item in cast("dict[object, object]", value).items():
             if not isinstance(key, str):
-                raise ValueError(f"a mapping has a key of type {type(key).__qualname__}; JSON has text keys only")
+                raise ValueError(f"a mapping has a key of type {type(key).__qualname__}; JSON has text keys only")  # noqa: TRY004 -- one error for all that is unfit
             refuse_unfit(item)
     elif isinstance(value, list):
-        for item in value:
+        for item in cast("list[object]", value):
             refuse_unfit(item)
 
 

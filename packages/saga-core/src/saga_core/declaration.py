@@ -193,6 +193,19 @@ class Declaration:
             )
         self.undo = fn
 
+    def refuse_incomplete(self) -> None:
+        """Refuse a reversible action without a capture.
+
+        Raises:
+            DeclarationError: It could not restore anything exactly.
+        """
+        if self.reversibility == "reversible" and self.capture is None:
+            raise DeclarationError(
+                f"action {self.name!r} is reversible and has no capture: nothing could be restored exactly",
+                world="nothing was called",
+                next="declare what to read before the effect with @action.capture, or make it compensable",
+            )
+
     def proves_not_landed(self, error: BaseException) -> bool:
         """Tell whether the declaration takes this error as proof that nothing landed."""
         declared = self.not_landed

@@ -63,9 +63,11 @@ class SagaError(Exception):
 
 
 class GateRefused(SagaError):
-    """A rule said no: the action was not called."""
+    """A rule said no: the action was not called. `rule` names it, `place` says where it is declared."""
 
     code = "SG101"
+    rule: str = ""
+    place: str = ""
 
 
 class ApprovalPending(SagaError):

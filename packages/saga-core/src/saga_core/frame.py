@@ -14,7 +14,7 @@ from zlib import crc32
 import msgspec
 
 from saga_core import codec
-from saga_core.records import COMMITTED_KIND, Adopted
+from saga_core.records import COMMITTED_KIND, Adopted, Committed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,7 @@ FRAME_COST = FRAME_HEADER + _CRC.size
 """Bytes that a frame takes beside its payload."""
 
 _ADOPTED_KIND = 2
+_COMMITTED_START = codec.encode(Committed(0))[:2]
 _MARK = b"\xc1"  # the one byte that msgpack never writes
 
 
@@ -198,6 +199,13 @@ def _is_cut(data: bytes, offset: int, seal: Seal, seq: int) -> bool:
     return head is not None and head.seq == seq and left < FRAME_COST + head.length
 
 
+def _looks_committed(data: bytes, offset: int) -> bool:
+    """Tell whether a bad frame was a commit record as its header or its payload has it: one flaw leaves the other."""
+    kind = data[offset + 2 : offset + 4]
+    payload = data[offset + FRAME_HEADER : offset + FRAME_HEADER + 2]
+    return kind == COMMITTED_KIND.to_bytes(2, "little") or payload == _COMMITTED_START
+
+
 def _judge_tail(
     data: bytes, offset: int, seal: Seal, *, seq: int, synced: int, same_boot: bool, live: bool
 ) -> str | None:
@@ -212,8 +220,8 @@ def _judge_tail(
         if _is_cut(data, offset, seal, seq):
             return None
         return f"damaged at offset {offset}: record {seq} is unreadable, and the machine has not restarted since"
-    if any(head.kind == COMMITTED_KIND for head in behind):
-        return f"damaged at offset {offset}: record {seq} is unreadable, and a commit record stands behind it"
+    if _looks_committed(data, offset) or any(head.kind == COMMITTED_KIND for head in behind):
+        return f"damaged at offset {offset}: record {seq} is unreadable, and a commit record stands there or behind it"
     return None
 
 

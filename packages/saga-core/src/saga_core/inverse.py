@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, cast
 
 from saga_core import codec, registry
 from saga_core.answers import Compensation, Pending, Probed, Undone
@@ -101,7 +101,7 @@ def inverse(
         if not callable(fn):
             raise DeclarationError(f"inverse {name!r} is put on a {type(fn).__qualname__}, not on a function")
         declared: Inverse[P] = Inverse(name, fn, version=version, accepts=accepts, keyed=keyed)
-        registry.INVERSES.add(name, declared, fn)
+        registry.INVERSES.add(name, cast("Inverse[Any]", declared), fn)
         return declared
 
     return declare

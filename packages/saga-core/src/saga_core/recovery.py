@@ -36,7 +36,9 @@ _RESUME_GRACE = timedelta(seconds=60)
 _WAIT = timedelta(seconds=5)
 _ASK_AGAIN = 60 * _SECOND
 
-Outcome = Literal["settled", "waiting", "needs_human", "owned", "not_due", "no_handler", "damaged", "suspended", "failed"]
+Outcome = Literal[
+    "settled", "waiting", "needs_human", "owned", "not_due", "no_handler", "damaged", "suspended", "failed"
+]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -44,8 +46,8 @@ class Found(msgspec.Struct, frozen=True):
 
     Attributes:
         saga_id: The saga.
-        outcome: `settled` now; `waiting` for an answer that counts later; `needs_human`: only cases are left; `owned` by
-            a live process; `not_due` yet; `no_handler`: this process lacks one; `damaged`; `suspended`; `failed`: its
+        outcome: `settled` now; `waiting` for an answer that counts later; `needs_human`: only cases are left; `owned`
+            by a live process; `not_due` yet; `no_handler`: this process lacks one; `damaged`; `suspended`; `failed`: its
             log or a handler raised.
         words: One sentence.
         report: The saga's report, where its log could be read.

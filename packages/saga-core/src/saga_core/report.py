@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from saga_core.types import SagaState, StepState  # noqa: TC001 -- msgspec reads them at run time
+from saga_core.types import SagaState, StepState
 
 if TYPE_CHECKING:
     from saga_core.fold import SagaView, StepView

@@ -82,7 +82,7 @@ class _Declared(Generic[P, T]):
     def at(self, position: str, /) -> Self:
         """Return the same action with a named position: the step's identity in loops and parallel branches."""
         placed = copy.copy(self)
-        placed._label = position
+        placed._label = position  # noqa: SLF001 -- a copy of its own class
         return placed
 
     def _place(self, args: tuple[Any, ...]) -> tuple[Node | None, tuple[Any, ...]]:
@@ -120,7 +120,7 @@ class Action(_Declared[P, T]):
                 world="nothing was called",
                 next=f"write `await asyncio.to_thread({self.__name__}, ...)`, or declare an `async def`",
             )
-        return drive(run_step(SYNC, node, self._declaration, self._fn, self._label, args, kwargs))
+        return drive(run_step(SYNC, node, self._declaration, self._fn, self._label, args=args, kwargs=kwargs))
 
 
 class AsyncAction(_Declared[P, T]):
@@ -140,7 +140,7 @@ class AsyncAction(_Declared[P, T]):
         node, args = self._place(args)
         if node is None:
             return await self._fn(*args, **kwargs)
-        return await run_step(ASYNC, node, self._declaration, self._fn, self._label, args, kwargs)
+        return await run_step(ASYNC, node, self._declaration, self._fn, self._label, args=args, kwargs=kwargs)
 
     def blocking(self) -> Action[P, T]:
         """Return the same declaration for synchronous callers; the effect runs on a private event loop."""
@@ -166,7 +166,7 @@ class _DeclareHeld(Protocol):
 
 
 def _declare(name: str, reversibility: Reversibility, options: dict[str, Any]) -> Any:
-    if not isinstance(name, str):
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- the decorator without its name
         raise DeclarationError(
             f"@{reversibility} needs the action's registered name",
             next=f'write @{reversibility}("billing.charge")',
@@ -176,7 +176,9 @@ def _declare(name: str, reversibility: Reversibility, options: dict[str, Any]) -
         plain = fn.__func__ if isinstance(fn, staticmethod) else fn
         declaration = Declaration(name, plain, reversibility, **options)
         registry.ACTIONS.add(name, declaration, plain)
-        return (AsyncAction if inspect.iscoroutinefunction(plain) else Action)(declaration, plain)
+        if inspect.iscoroutinefunction(plain):
+            return AsyncAction[..., Any](declaration, plain)
+        return Action[..., Any](declaration, plain)
 
     return declare
 

@@ -10,8 +10,8 @@ from saga_core.errors import NoActiveSaga
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from saga_core.engine.session import Session
     from saga_core.engine.node import Node
+    from saga_core.engine.session import Session
 
 AMBIENT: ContextVar[Node | None] = ContextVar("saga_scope", default=None)
 STEP: ContextVar[Step | None] = ContextVar("saga_step", default=None)

@@ -144,7 +144,7 @@ class SyncIo:
         rung.wait(seconds)
 
     async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: ASYNC251 -- there is no loop here
 
 
 ASYNC = AsyncIo()

@@ -89,6 +89,6 @@ def _turn(session: Session) -> None:
     except (StoreError, SagaForked):
         log.exception("saga %s: its log cannot be written here any more; recovery has to end it", session.saga_id)
         session.log.release()
-    except Exception:
+    except Exception:  # noqa: BLE001 -- whatever broke, the log is given up for recovery to end the saga
         log.exception("saga %s: unwinding it failed; recovery has to end it", session.saga_id)
         session.log.release()

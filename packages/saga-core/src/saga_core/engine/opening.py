@@ -12,8 +12,8 @@ from saga_core.engine.session import Session
 from saga_core.engine.unwind import unwind
 from saga_core.errors import LogDamaged, SagaBusy, SagaClosed, SagaUnsettled
 from saga_core.records import Adopted, Began, RolledBack
-from saga_core.stores.memory import MemoryStore
 from saga_core.stores.boot import boot_id
+from saga_core.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -101,7 +101,7 @@ class Saga:
 
 def node_of(saga: Saga) -> Node:
     """Return the engine's side of a handle."""
-    return saga._node  # noqa: SLF001 -- the handle's own module
+    return saga._node  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- the handle's own module
 
 
 def current_saga() -> Saga | None:
@@ -224,7 +224,7 @@ class Scope:
             raise problem
 
     def _end_aside(self, node: Node, error: BaseException | None) -> SagaError | None:
-        """End on a thread of its own, so that neither a hanging inverse nor an interrupt leaves the ending half done."""
+        """End on a thread of its own: neither a hanging inverse nor an interrupt leaves the ending half done."""
         box: list[SagaError | None] = []
         failure: list[BaseException] = []
         ended = threading.Event()
@@ -319,11 +319,10 @@ def _abandon(node: Node) -> None:
 
 def backend(store: Store | str | None) -> Backend:
     """Return the store itself, opened by its URL, or the configured one: SAGA_STORE, else ./.saga."""
-    found = (
-        open_store(store or os.environ.get("SAGA_STORE") or "file:.saga")
-        if not store or isinstance(store, str)
-        else store
-    )
+    if not store or isinstance(store, str):
+        found = open_store(store or os.environ.get("SAGA_STORE") or "file:.saga")
+    else:
+        found = store
     if not isinstance(found, Backend):
         raise ScopeMisuse(
             f"a {type(found).__qualname__} is no store",
@@ -343,7 +342,7 @@ def saga_scope(
     store: Store | str | None = None,
     gate: Gate | None = None,
     tags: Mapping[str, str] = _NOTHING,
-    approval_wait: timedelta | None = None,
+    approval_wait: timedelta | None = None,  # noqa: ARG001 -- frozen in the public signature; nothing waits yet
     mode: Literal["enforce", "record"] | None = None,
     stray: Literal["undo", "case"] = "undo",
     drain_timeout: timedelta = timedelta(seconds=30),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from saga_core import codec, registry
 from saga_core.answers import AlreadyUndone, Compensation, Conflict, Landed, NotLanded, Pending, Unknown
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000_000
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 60.0
+_LONGEST_ASKED_WAIT = 3600.0
+_SHOWN = 200
 
 
 async def unwind(
@@ -113,7 +115,7 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool = True) -
         answer = Unknown(f"the probe raised {type(error).__qualname__}")
     final_up = (step.doubted_up or 0) + step.lands_within
     if isinstance(answer, Landed):
-        land(session, step, answer.result, stray=stray)
+        land(session, step, cast("Landed[Any]", answer).result, stray=stray)
     elif isinstance(answer, NotLanded) and asked_up >= final_up:
         beside = () if step.state == "not_landed" else _standing_beside(session, step)
         session.append(Missed(step.number, session.clock.wall(), "the remote knows nothing of it", beside))
@@ -214,7 +216,7 @@ def _retry_after(error: BaseException) -> float | None:
     if isinstance(asked, timedelta):
         asked = asked.total_seconds()
     if isinstance(asked, (int, float)) and asked > 0:
-        return min(float(asked), 3600.0)
+        return min(float(asked), _LONGEST_ASKED_WAIT)
     return None
 
 
@@ -237,7 +239,7 @@ async def _answered(io: Io, session: Session, step: StepView, answer: Any) -> No
 
 def _shown(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 200 else text[:200] + "..."
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 async def _ended(

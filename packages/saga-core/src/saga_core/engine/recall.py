@@ -1,0 +1,90 @@
+"""What the log already knows of a call: the same position, or the same call in doubt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from saga_core import codec
+from saga_core.engine.unwind import ask
+from saga_core.errors import StepInDoubt, StepMismatch
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from saga_core.declaration import Declaration
+    from saga_core.engine.invocation import Invocation
+    from saga_core.engine.session import Session
+    from saga_core.fold import StepView
+
+_SECOND = 1_000_000_000
+_SETTLE_WITHIN = 2.0
+
+
+async def recall(call: Invocation, position: str, asked: Raw) -> StepView | None:
+    """Return the step that stands at the position, settled if it was in doubt; None for a new one.
+
+    Raises:
+        StepMismatch: It was another call.
+        StepInDoubt: Whether it, or the same call elsewhere, landed cannot be told now.
+    """
+    view = call.session.view
+    known = view.positions.get(position)
+    if known is None:
+        if view.in_doubt and call.label is None:
+            await _refuse_repeat(call, asked)
+        return None
+    if not _is_same(call.declared, known, asked):
+        raise StepMismatch(
+            f"step {known.number} at {position!r} is recorded with other arguments",
+            saga_id=call.session.saga_id,
+            world="nothing was called",
+            next="give the call a position of its own: action.at(...)",
+        )
+    if known.state == "in_doubt":
+        await settle(call, known, stray=False)
+    if known.state in {"applied", "not_landed", "undone"} or (known.state == "in_doubt" and call.declared.replay):
+        return known
+    raise _doubt(call.session, known)
+
+
+async def settle(call: Invocation, step: StepView, *, stray: bool) -> None:
+    """Ask about a step in doubt for two seconds at the most."""
+    if call.declared.probe is None:
+        return
+    session = call.session
+    until = session.clock.up() + int(_SETTLE_WITHIN * _SECOND)
+    while step.state == "in_doubt":
+        await ask(call.io, session, step, stray=stray)
+        due = session.asked.get(step.number, 0)
+        if step.state != "in_doubt" or due > until:
+            return
+        await call.io.sleep(max(due - session.clock.up(), 0) / _SECOND)
+
+
+async def _refuse_repeat(call: Invocation, asked: Raw) -> None:
+    """Refuse a call whose equal is in doubt: sending it again could double the effect."""
+    view = call.session.view
+    for number in sorted(view.in_doubt):
+        step = view.steps[number]
+        if step.action != call.declared.name or not _is_same(call.declared, step, asked):
+            continue
+        await settle(call, step, stray=True)
+        if step.state == "in_doubt":
+            raise _doubt(call.session, step)
+
+
+def _is_same(declared: Declaration, step: StepView, asked: Raw) -> bool:
+    recorded, now = codec.thaw(step.asked or step.args), codec.thaw(asked)
+    if declared.identity is None:
+        return recorded == now
+    return all(recorded.get(name) == now.get(name) for name in declared.identity)
+
+
+def _doubt(session: Session, step: StepView) -> StepInDoubt:
+    state = step.state.replace("_", " ")
+    return StepInDoubt(
+        f"{step.action!r} was not called again: step {step.number} is the same call and is {state}",
+        saga_id=session.saga_id,
+        world="nothing was called now; the earlier call may have landed",
+        next="do not repeat it: it is settled when the scope ends. A second, different effect needs action.at(...)",
+    )
