@@ -142,6 +142,8 @@ class Declaration:
                 f"{what} is a generator: it has no one result from which an undo could be derived",
                 next="return the whole result, or make each part an action of its own",
             )
+        if type(version) is not int:
+            raise DeclarationError(f"{what}: version= is a {type(version).__qualname__}, not an integer")
         self.name = name
         self.fn = fn
         self.version = version
@@ -240,7 +242,9 @@ class Declaration:
 
     def call_of(self, step: StepView, key: str, result: Any) -> Call[Any]:
         """Return the recorded step as undo sees it; `result` is the thawed one."""
-        return Call(self.attempt_of(step, key), self.signature.restore_result(result))
+        with contextlib.suppress(TypeError):  # a result that is not what the annotation says is shown as it is
+            result = self.signature.restore_result(result)
+        return Call(self.attempt_of(step, key), result)
 
 
 def _at_path(args: Mapping[str, Any], path: str) -> Any:

@@ -100,6 +100,8 @@ def inverse(
     def declare(fn: Callable[P, Awaitable[Undone] | Undone]) -> Inverse[P]:
         if not callable(fn):
             raise DeclarationError(f"inverse {name!r} is put on a {type(fn).__qualname__}, not on a function")
+        if type(version) is not int:
+            raise DeclarationError(f"inverse {name!r}: version= is a {type(version).__qualname__}, not an integer")
         declared: Inverse[P] = Inverse(name, fn, version=version, accepts=accepts, keyed=keyed)
         registry.INVERSES.add(name, cast("Inverse[Any]", declared), fn)
         return declared

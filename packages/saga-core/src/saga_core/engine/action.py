@@ -81,6 +81,8 @@ class _Declared(Generic[P, T]):
 
     def at(self, position: str, /) -> Self:
         """Return the same action with a named position: the step's identity in loops and parallel branches."""
+        if not isinstance(position, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- it goes into the log
+            raise TypeError(f"a position is text, not a {type(position).__qualname__}")
         placed = copy.copy(self)
         placed._label = position  # noqa: SLF001 -- a copy of its own class
         return placed

@@ -194,7 +194,9 @@ class Scope:
         return node
 
     async def _open_session(self, io: Io) -> Session:
-        store = backend(self._store)
+        store = self._store
+        if not isinstance(store, Backend):
+            store = await io.offload(backend, store)
         gate = self._gate or DEFAULT
         if self._key is None:
             return begin(store, self._name, gate=gate, tags=self._tags, stray=self._stray)
@@ -332,6 +334,19 @@ def backend(store: Store | str | None) -> Backend:
     return found
 
 
+def _refuse_unfit(name: str, key: str | None, tags: Mapping[str, str]) -> None:
+    """Refuse names that a record could not hold."""
+    for text in (name, *(() if key is None else (key,)), *tags.keys(), *tags.values()):
+        try:
+            str.encode(text)
+        except (TypeError, UnicodeEncodeError):
+            raise ScopeMisuse(
+                f"a scope's name, key and tags are text; one of them is a {type(text).__qualname__} that is not",
+                world="nothing was opened",
+                next="pass str values",
+            ) from None
+
+
 def saga_scope(
     name: str = "saga",
     /,
@@ -380,6 +395,7 @@ def saga_scope(
             world="nothing was opened",
             next='leave mode= and SAGA_MODE out, or set them to "enforce"',
         )
+    _refuse_unfit(name, key, tags)
     return Scope(
         name,
         key=key,

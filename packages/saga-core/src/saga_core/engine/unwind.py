@@ -168,7 +168,7 @@ def land(session: Session, step: StepView, result: Any, *, stray: bool = False) 
             undo_until = _deadline(declared.undo_within, call, session.clock.wall())
         except Exception as error:  # noqa: BLE001 -- the effect stands whatever the user's undo raises
             problem = f"its undo could not be derived: {type(error).__qualname__} in the undo of {step.action!r}"
-            log.warning("saga %s step %d %s", session.saga_id, step.number, problem, exc_info=error)
+            log.debug("saga %s step %d %s", session.saga_id, step.number, problem, exc_info=error)
             undo = None
     if undo is None and problem is None and step.reversibility in {"reversible", "compensable"}:
         problem = "it landed, and no undo is declared for it"
@@ -204,7 +204,8 @@ async def _undo(io: Io, session: Session, step: StepView, undo: Compensation) ->
     except Exception as error:  # noqa: BLE001 -- raising is an inverse's word for "try again"
         wait = _retry_after(error) or min(_FIRST_WAIT * 4 ** (step.trials - 1), _LONGEST_WAIT) * session.clock.jitter()
         words = f"the inverse raised {type(error).__qualname__}"
-        log.warning("saga %s step %d %s: %s", session.saga_id, step.number, step.action, words, exc_info=error)
+        log.warning("saga %s step %d %s: %s", session.saga_id, step.number, step.action, words)
+        log.debug("saga %s step %d", session.saga_id, step.number, exc_info=error)
         await _ended(io, session, step, "failed", words, wait=wait)
         return
     await _answered(io, session, step, answer)
@@ -230,7 +231,7 @@ async def _answered(io: Io, session: Session, step: StepView, answer: Any) -> No
     elif isinstance(answer, Conflict):
         words = f"we wrote {_shown(answer.wrote)}, found {_shown(answer.found)}"
         await _ended(io, session, step, "conflict", words)
-        open_case(session, step, f"it was changed by somebody else since, and left alone: {words}")
+        open_case(session, step, "somebody else changed what it wrote, so it was left alone")
     else:
         words = f"the inverse answered a {type(answer).__qualname__}; expected None, AlreadyUndone, Pending or Conflict"
         await _ended(io, session, step, "failed", words)
@@ -292,9 +293,9 @@ async def _observe(io: Io, session: Session, step: StepView) -> None:
         arguments = handler.signature.convert(step.undo.args)
         answer = await _with_step(io, session, step, "undo", handler.observe_fn, pending, **arguments)
     except Exception as error:  # noqa: BLE001 -- it stays pending until somebody can tell
-        log.warning(
-            "saga %s step %d %s: observing its undo raised", session.saga_id, step.number, step.action, exc_info=error
-        )
+        words = f"observing its undo raised {type(error).__qualname__}"
+        log.warning("saga %s step %d %s: %s", session.saga_id, step.number, step.action, words)
+        log.debug("saga %s step %d", session.saga_id, step.number, exc_info=error)
         answer = pending
     await _answered(io, session, step, answer)
 
