@@ -26,7 +26,7 @@ _ANSWER_TIMEOUT = STATEMENT_TIMEOUT + timedelta(seconds=5)
 
 # Values are read and written as text, and these settings decide what a text means. The search path is not among them:
 # the triggers of a table run inside this transaction and need the path that their role has always had.
-_PINS = {
+PINS = {
     "DateStyle": "ISO, YMD",
     "IntervalStyle": "postgres",
     "TimeZone": "UTC",
@@ -88,7 +88,7 @@ class Transaction:
         self._connection = await _connect(self._ref, credential["dsn"])
         try:
             await self.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-            pins = _PINS if self._search_path is None else {**_PINS, "search_path": self._search_path}
+            pins = PINS if self._search_path is None else {**PINS, "search_path": self._search_path}
             await self.fetch(_PIN, list(pins), list(pins.values()))
             await self.fetch(_WAIT_FOR_DISK)
         except BaseException as error:
