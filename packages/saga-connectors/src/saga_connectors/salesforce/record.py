@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
@@ -15,7 +16,7 @@ from saga_connectors.salesforce.session import Session, calls_left
 
 _ID = re.compile(r"[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?", re.ASCII)
 _SETTLING_READS = 3
-_SECOND = 1.0
+_MARGIN_SECONDS = 0.02
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -78,6 +79,7 @@ async def read_to_write(session: Session, place: Place, names: Iterable[str]) ->
 
     The vendor's guard compares whole seconds, so it does not see a change within the second of the last one. While that
     second lasts, the record is read again after it: up to two seconds are spent on this, only right after a change.
+    Clocks that agree need one wait, to the end of the second; any two waits last longer than a second.
 
     Raises:
         NothingWritten: It could not be read.
@@ -87,7 +89,7 @@ async def read_to_write(session: Session, place: Place, names: Iterable[str]) ->
     for _ in range(_SETTLING_READS - 1):
         if reading.is_guarded:
             break
-        await asyncio.sleep(_SECOND)
+        await asyncio.sleep(1 - time.time() % 1 + _MARGIN_SECONDS)
         reading = await asyncio.to_thread(read, session, place, wanted)
     return reading
 

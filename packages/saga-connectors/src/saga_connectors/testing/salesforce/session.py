@@ -18,6 +18,7 @@ class Sessions:
     username: str = "integration@saga.example"
     password: str = field(default_factory=secrets.token_urlsafe)
     users: dict[str, str] = field(default_factory=dict[str, str])
+    issued: list[str] = field(default_factory=list[str])
     logins: int = 0
     logins_refused: bool = False
     used: int = 0
@@ -27,6 +28,7 @@ class Sessions:
         """Return a new access token for `user`."""
         token = f"00D5gQ000000001!{secrets.token_urlsafe(24)}"
         self.users[token] = USERS[user]
+        self.issued.append(token)
         return token
 
     def expire(self) -> None:

@@ -197,6 +197,10 @@ class Moves:
         """Somebody fetches an access token."""
         return {"access_token": self._sessions.open(user)}
 
+    def tokens(self) -> Mapping[str, Any]:
+        """Somebody lists every access token that was ever handed out, to search for them."""
+        return {"tokens": self._sessions.issued}
+
     def credential(self) -> Mapping[str, Any]:
         """The administrator hands out the secrets of the connected app."""
         return {
