@@ -17,12 +17,20 @@ from saga_core.records import Record
 MAX_VALUE = 16 * 1024 * 1024
 """Bytes that one frozen value may take."""
 
+MAX_DEPTH = 100
+"""How deep a value may be nested."""
+
 
 def _foreign(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    if dump is not None:
-        return dump(mode="json")
-    raise TypeError(f"a {type(value).__qualname__} cannot be recorded as JSON")
+    model: type[Any] = type(value)
+    kind = model.__qualname__
+    dump = getattr(model, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"a {kind} cannot be recorded as JSON")
+    try:
+        return dump(value, mode="json")
+    except Exception as error:  # noqa: BLE001 -- whatever a model raises, it cannot be recorded
+        raise TypeError(f"a {kind} could not turn itself into JSON: {type(error).__qualname__}") from None
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_foreign, decimal_format="string", uuid_format="canonical")
@@ -42,6 +50,8 @@ def freeze(value: Any) -> Raw:
         data = _encoder.encode(value)
     except OverflowError:
         raise ValueError("an integer does not fit into 64 bits; record it as text") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply, or contains itself") from None
     if len(data) > MAX_VALUE:
         raise ValueError(f"it takes {len(data)} bytes; {MAX_VALUE} is the most that a record holds")
     return Raw(data)
@@ -52,12 +62,16 @@ def thaw(frozen: Raw | bytes) -> Any:
     return _decoder.decode(frozen)
 
 
-def refuse_unfit(value: object) -> None:
+def refuse_unfit(value: object, depth: int = MAX_DEPTH) -> None:
     """Check a thawed value for what JSON cannot hold: numbers that are not finite, keys that are not text.
+
+    Values nested deeper than `depth` are refused too, so that every process can decode what one has written.
 
     Raises:
         ValueError: It holds such a thing.
     """
+    if depth < 0:
+        raise ValueError("it is nested too deeply, or contains itself")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError("a number is not finite")
@@ -65,10 +79,10 @@ def refuse_unfit(value: object) -> None:
         for key, item in cast("dict[object, object]", value).items():
             if not isinstance(key, str):
                 raise ValueError(f"a mapping has a key of type {type(key).__qualname__}; JSON has text keys only")  # noqa: TRY004 -- one error for all that is unfit
-            refuse_unfit(item)
+            refuse_unfit(item, depth - 1)
     elif isinstance(value, list):
         for item in cast("list[object]", value):
-            refuse_unfit(item)
+            refuse_unfit(item, depth - 1)
 
 
 def encode(record: Record) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from saga_core.answers import Compensation
 from saga_core.codec import thaw
 from saga_core.errors import DeclarationError
-from saga_core.signature import Signature, restore
+from saga_core.signature import Signature, refuse_unrunnable, restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -132,16 +132,7 @@ class Declaration:
         hold: bool = False,
     ) -> None:
         what = f"action {name!r}"
-        if not inspect.isroutine(fn):
-            raise DeclarationError(
-                f"{what} is put on a {type(fn).__qualname__}, not on a function",
-                next="declare a function or a static method",
-            )
-        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-            raise DeclarationError(
-                f"{what} is a generator: it has no one result from which an undo could be derived",
-                next="return the whole result, or make each part an action of its own",
-            )
+        refuse_unrunnable(fn, what)
         if type(version) is not int:
             raise DeclarationError(f"{what}: version= is a {type(version).__qualname__}, not an integer")
         self.name = name

@@ -407,6 +407,10 @@ def _unwind_began(view: SagaView, record: UnwindBegan) -> None:
         view.suspended = None
         view.ended = None
         view.reason = record.reason
+    for case in view.open_cases:
+        step = None if case.step is None else view.steps[case.step]
+        if step is not None and step.state == "applied" and view.is_doomed(step):
+            step.state = "undo_failed"
 
 
 def _undo_intended(view: SagaView, record: UndoIntended) -> None:

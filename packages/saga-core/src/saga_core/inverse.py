@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, cast
 from saga_core import codec, registry
 from saga_core.answers import Compensation, Pending, Probed, Undone
 from saga_core.errors import DeclarationError
-from saga_core.signature import Signature
+from saga_core.signature import Signature, refuse_unnamed, refuse_unrunnable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -96,10 +96,10 @@ def inverse(
     Raises:
         DeclarationError: The name is taken, or the arguments could not be recorded.
     """
+    refuse_unnamed(name, "inverse")
 
     def declare(fn: Callable[P, Awaitable[Undone] | Undone]) -> Inverse[P]:
-        if not callable(fn):
-            raise DeclarationError(f"inverse {name!r} is put on a {type(fn).__qualname__}, not on a function")
+        refuse_unrunnable(fn, f"inverse {name!r}")
         if type(version) is not int:
             raise DeclarationError(f"inverse {name!r}: version= is a {type(version).__qualname__}, not an integer")
         declared: Inverse[P] = Inverse(name, fn, version=version, accepts=accepts, keyed=keyed)

@@ -47,8 +47,8 @@ class Found(msgspec.Struct, frozen=True):
     Attributes:
         saga_id: The saga.
         outcome: `settled` now; `waiting` for an answer that counts later; `needs_human`: only cases are left; `owned`
-            by a live process; `not_due` yet; `no_handler`: this process lacks one; `damaged`; `suspended`; `failed`: its
-            log or a handler raised.
+            by a live process; `not_due` yet; `no_handler`: this process lacks one; `damaged`; `suspended`; `failed`:
+            its log or a handler raised.
         words: One sentence.
         report: The saga's report, where its log could be read.
     """

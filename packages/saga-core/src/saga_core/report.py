@@ -106,7 +106,8 @@ def _words(step: StepView) -> str:
         case "in_doubt":
             return f"in doubt, it may have landed{f' ({step.error})' if step.error else ''}"
         case "applied":
-            return "landed after it had failed towards its caller" if step.stray else "landed"
+            words = "landed after it had failed towards its caller" if step.stray else "landed"
+            return words if step.problem is None else f"{words}, and cannot be undone ({step.problem})"
         case "not_landed":
             return f"did not land ({step.words})"
         case "undoing":

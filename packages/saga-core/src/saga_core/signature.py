@@ -51,6 +51,37 @@ def _is_known(found: msgspec.inspect.Type) -> bool:
     return not isinstance(found, msgspec.inspect.CustomType) or hasattr(found.cls, "model_validate")
 
 
+def refuse_unrunnable(fn: Any, what: str) -> None:
+    """Refuse what a call does not run to one answer.
+
+    Raises:
+        DeclarationError: It is no function, or a generator.
+    """
+    if not inspect.isroutine(fn):
+        raise DeclarationError(
+            f"{what} is put on a {type(fn).__qualname__}, not on a function",
+            next="declare a function or a static method",
+        )
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise DeclarationError(
+            f"{what} is a generator: it has no one result to record or to derive an undo from",
+            next="return the whole result, or make each part an action of its own",
+        )
+
+
+def refuse_unnamed(name: object, decorator: str) -> None:
+    """Refuse a declaration without its registered name.
+
+    Raises:
+        DeclarationError: It has none.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise DeclarationError(
+            f"@{decorator} needs the registered name",
+            next=f'write @{decorator}("billing.charge") with a name that lasts',
+        )
+
+
 class Signature:
     """The parameters of one declared function.
 

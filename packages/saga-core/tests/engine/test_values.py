@@ -142,7 +142,7 @@ def test_a_result_that_cannot_be_recorded_is_returned_all_the_same_and_becomes_a
     report = ended.saga.report
     assert (report.state, report.is_clean, len(report.cases)) == ("needs_human", False, 1)
     assert "hunter2" not in str(report)
-    assert ended.states == ["applied", "undone"]
+    assert ended.states == ["undo_failed", "undone"]
 
 
 @pytest.mark.parametrize("unfit", UNFIT.values(), ids=UNFIT)
@@ -180,7 +180,7 @@ def test_an_undo_that_returns_no_compensation_becomes_a_case(store: Store, world
         raise ValueError
 
     ended = in_plain_scope(store, body)
-    assert ended.states == ["applied"]
+    assert ended.states == ["undo_failed"]
     assert ended.saga.report.state == "needs_human"
     assert world.standing == ["odd"]
 
@@ -200,7 +200,7 @@ def test_an_undo_that_raises_neither_loses_the_result_nor_goes_unseen(
         raise ValueError
 
     ended = in_scope(store, body)
-    assert ended.states == ["applied", "applied"]
+    assert ended.states == ["undo_failed", "undo_failed"]
     assert (ended.saga.report.state, len(ended.saga.report.cases)) == ("needs_human", 2)
     assert type(failure).__name__ in str(ended.saga.report)
 
@@ -227,8 +227,8 @@ def test_a_deeply_nested_value_is_recorded_or_refused_and_nothing_between(
     ended = in_plain_scope(store, body)
     assert type(ended.error) is ValueError
     assert ended.states[: 1 - len(refused)] == ["undone"][: 1 - len(refused)]
-    assert ended.states[-1] in {"undone", "applied"}
-    assert world.standing == (["x"] if ended.states[-1] == "applied" else [])
+    assert ended.states[-1] in {"undone", "undo_failed"}
+    assert world.standing == (["x"] if ended.states[-1] == "undo_failed" else [])
 
 
 VALUES: dict[str, tuple[Any, Any]] = {

@@ -12,7 +12,8 @@ from saga_core.declaration import LANDS_WITHIN, Attempt, Call, Declaration
 from saga_core.engine.io import ASYNC, SYNC, drive, on_loop_thread
 from saga_core.engine.scope import Saga, ambient_node, node_of
 from saga_core.engine.step import run_step
-from saga_core.errors import DeclarationError, NoActiveSaga, WrongThread
+from saga_core.errors import NoActiveSaga, WrongThread
+from saga_core.signature import refuse_unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -168,11 +169,7 @@ class _DeclareHeld(Protocol):
 
 
 def _declare(name: str, reversibility: Reversibility, options: dict[str, Any]) -> Any:
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- the decorator without its name
-        raise DeclarationError(
-            f"@{reversibility} needs the action's registered name",
-            next=f'write @{reversibility}("billing.charge")',
-        )
+    refuse_unnamed(name, reversibility)
 
     def declare(fn: Callable[..., Any]) -> Any:
         plain = fn.__func__ if isinstance(fn, staticmethod) else fn

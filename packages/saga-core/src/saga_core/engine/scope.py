@@ -321,7 +321,7 @@ def _abandon(node: Node) -> None:
 
 def backend(store: Store | str | None) -> Backend:
     """Return the store itself, opened by its URL, or the configured one: SAGA_STORE, else ./.saga."""
-    if not store or isinstance(store, str):
+    if store is None or isinstance(store, str):
         found = open_store(store or os.environ.get("SAGA_STORE") or "file:.saga")
     else:
         found = store
