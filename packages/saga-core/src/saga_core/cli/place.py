@@ -1,0 +1,57 @@
+"""Which store a command looks at: argument, else SAGA_STORE, else ./.saga; a command that reads never makes one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from saga_core.cli.ending import Exit, Stop
+from saga_core.engine.scope import backend
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from saga_core.stores.store import Backend
+
+_DEFAULT = "file:.saga"
+
+
+def add_option(parser: ArgumentParser) -> None:
+    """Add `--store`."""
+    parser.add_argument("--store", metavar="URL", help="file:PATH or a path (default: SAGA_STORE, else ./.saga)")
+
+
+def standing(url: str | None) -> Backend:
+    """Return the store that a command means, if it stands.
+
+    Raises:
+        Stop: There is none.
+        StoreError: It cannot be used.
+    """
+    named = url or os.environ.get("SAGA_STORE") or _DEFAULT
+    if named == "memory:":
+        raise Stop(Exit.NOT_FOUND, "a memory: store lives and ends inside its own process; there is nothing to read")
+    path = named.removeprefix("file:")
+    if path.startswith("//") and path != named:
+        path = path[2:]
+    if "://" not in named and not Path(path, "store").is_file():
+        raise Stop(Exit.NOT_FOUND, _missing(Path(path).resolve(), url))
+    return backend(url)
+
+
+def _missing(path: Path, url: str | None) -> str:
+    if url:
+        source = "named by --store"
+    elif os.environ.get("SAGA_STORE"):
+        source = "named by SAGA_STORE"
+    else:
+        source = "the default; --store or SAGA_STORE names another"
+    return (
+        f"there is no store at {path} ({source})\n"
+        "  A store begins with the first saga opened in it:\n"
+        "      from saga_core import saga_scope\n"
+        '      with saga_scope("close-deal"):\n'
+        "          ...\n"
+        "  To see one at work: saga demo"
+    )

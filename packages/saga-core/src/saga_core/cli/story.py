@@ -1,0 +1,208 @@
+"""A saga's records as a story: calls forward, undos backward, and what happened between, in the order of the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from saga_core import codec
+from saga_core.cli.masking import shown
+from saga_core.cli.wording import brief, latency
+from saga_core.records import (
+    Adopted,
+    Applied,
+    CaseOpened,
+    Committed,
+    Committing,
+    Doubted,
+    Intended,
+    LeftInPlace,
+    Missed,
+    Parked,
+    Refused,
+    Resent,
+    RolledBack,
+    ScopeEnded,
+    ScopeOpened,
+    Suspended,
+    UndoEnded,
+    UndoIntended,
+    UnwindBegan,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from saga_core.records import Record
+
+FORWARD, BACKWARD, REFUSED, EVENT = "->", "<-", "-|", "--"
+
+_HOW = {
+    "undone": "undone",
+    "already": "somebody had undone it before",
+    "pending": "accepted, not settled",
+    "conflict": "changed by somebody else since: left alone",
+    "failed": "failed, to be tried again",
+    "not_landed": "asked: that undo did not land",
+}
+
+
+class Event:
+    """One line of the story.
+
+    Attributes:
+        arrow: Forward, backward, refused, or an event between.
+        at: When, in nanoseconds since 1970.
+        step: The step concerned.
+        what: The call or the event, in words.
+        end: What became of it; None while nothing is recorded.
+        took: From its record to that of its end, in nanoseconds.
+    """
+
+    __slots__ = ("arrow", "at", "end", "step", "took", "what")
+
+    def __init__(self, arrow: str, at: int, step: int | None, what: str, end: str | None = "") -> None:
+        self.arrow = arrow
+        self.at = at
+        self.step = step
+        self.what = what
+        self.end = end
+        self.took: int | None = None
+
+    def close(self, at: int, end: str) -> None:
+        """Say what became of it."""
+        self.end = end
+        self.took = at - self.at
+
+    @property
+    def text(self) -> str:
+        """The line without its time."""
+        number = "" if self.step is None else f"{self.step} "
+        end = "nothing recorded yet" if self.end is None else self.end
+        took = "" if self.took is None else f", {latency(self.took)}"
+        return f"{self.arrow} {number}{self.what}" + (f"  {end}{took}" if end else "")
+
+
+def story(records: Iterable[Record]) -> list[Event]:
+    """Return the events of a saga, every recorded text masked."""
+    teller = _Teller()
+    for record in records:
+        teller.take(record)
+    return teller.events
+
+
+class _Teller:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._actions: dict[int, str] = {}
+        self._scopes: dict[str, str] = {"": ""}
+        self._calls: dict[int, Event] = {}
+        self._undos: dict[int, Event] = {}
+
+    def take(self, record: Record) -> None:
+        match record:
+            case Intended():
+                self._intended(record)
+            case Applied() | Doubted() | Missed():
+                self._outcome(record)
+            case Refused():
+                why = f"refused before it ran by rule {shown(record.rule)}: {shown(record.reason)}"
+                self._add(REFUSED, record.at, record.step, shown(record.action), why)
+            case UndoIntended():
+                what = f"{self._action(record.step)}  by {shown(record.undo.inverse)}({_arguments(record.undo.args)})"
+                self._undos[record.step] = self._add(BACKWARD, record.at, record.step, what, None)
+            case UndoEnded():
+                self._undo_ended(record)
+            case Adopted():
+                self._adopted(record)
+            case _:
+                self._between(record)
+
+    def _add(self, arrow: str, at: int, step: int | None, what: str, end: str | None = "") -> Event:
+        event = Event(arrow, at, step, what, end)
+        self.events.append(event)
+        return event
+
+    def _action(self, step: int | None) -> str:
+        return "" if step is None else self._actions.get(step, "")
+
+    def _intended(self, record: Intended) -> None:
+        self._actions[record.step] = shown(record.action)
+        scope = self._scopes.get(record.scope, "")
+        what = f"{shown(record.action)}({_arguments(codec.thaw(record.args))})" + (f" in {scope}" if scope else "")
+        if record.attempt > 1:
+            what += f", attempt {record.attempt}"
+        self._calls[record.step] = self._add(FORWARD, record.at, record.step, what, None)
+
+    def _outcome(self, record: Applied | Doubted | Missed) -> None:
+        call = self._calls.pop(record.step, None)
+        if isinstance(record, Applied):
+            result = codec.thaw(record.result)
+            end = "landed" + ("" if result is None else f" = {brief(result)}")
+            end += f" ({shown(record.problem)})" if record.problem else ""
+        elif isinstance(record, Doubted):
+            end = f"in doubt: {shown(record.error)}"
+        else:
+            end = f"did not land: {shown(record.why)}"
+        if call is not None:
+            call.close(record.at, end)
+        else:
+            self._add(FORWARD, record.at, record.step, self._action(record.step), f"asked: it {end}")
+
+    def _undo_ended(self, record: UndoEnded) -> None:
+        undo = self._undos.pop(record.step, None)
+        end = _HOW.get(record.how, shown(record.how))
+        if record.ref:
+            end += f" (ref {shown(record.ref)})"
+        elif record.words and record.words != record.how and record.how not in {"undone", "not_landed"}:
+            end += f" ({shown(record.words)})"
+        if undo is not None:
+            undo.close(record.at, end)
+        else:
+            self._add(BACKWARD, record.at, record.step, self._action(record.step), f"looked again: {end}")
+
+    def _adopted(self, record: Adopted) -> None:
+        for event in (*self._calls.values(), *self._undos.values()):
+            event.end = "cut off: no outcome was recorded"
+        self._calls.clear()
+        self._undos.clear()
+        torn = f"; {len(record.dropped)} bytes of a torn tail were cut off" if record.dropped else ""
+        self._add(
+            EVENT, record.at, None, f"taken over by pid {record.pid} on {shown(record.host)} ({record.why}{torn})"
+        )
+
+    def _between(self, record: Record) -> None:
+        match record:
+            case ScopeOpened():
+                self._scopes[record.scope] = shown(record.name)
+                self._add(EVENT, record.at, None, f"savepoint {shown(record.name)} opened")
+            case ScopeEnded():
+                end = "kept" if record.kept else "undone"
+                self._add(EVENT, record.at, None, f"savepoint {self._scopes.get(record.scope, '')} {end}")
+            case UnwindBegan():
+                scope = self._scopes.get(record.scope, "")
+                of = f" of savepoint {scope}" if scope else ""
+                self._add(EVENT, record.at, None, f"unwinding{of} begins: {shown(record.reason)}")
+            case CaseOpened():
+                self._add(EVENT, record.at, record.step, self._action(record.step), f"case: {shown(record.words)}")
+            case LeftInPlace():
+                self._add(EVENT, record.at, record.step, self._action(record.step), f"left in place: {record.why}")
+            case Resent():
+                self._calls[record.step] = self._add(
+                    FORWARD, record.at, record.step, f"{self._action(record.step)} sent again under the same key", None
+                )
+            case Suspended():
+                self._add(EVENT, record.at, None, f"suspended: {shown(record.reason)}")
+            case Committing():
+                self._add(EVENT, record.at, None, "committing: what is unsettled is settled first")
+            case Committed():
+                self._add(EVENT, record.at, None, "committed")
+            case RolledBack():
+                self._add(EVENT, record.at, None, "rolled back")
+            case Parked():
+                self._add(EVENT, record.at, None, "unwinding has done what it could; the rest needs a person")
+            case _:
+                return
+
+
+def _arguments(args: Any) -> str:
+    return ", ".join(f"{shown(str(name))}={brief(value, str(name))}" for name, value in dict(args).items())
