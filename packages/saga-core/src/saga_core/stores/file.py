@@ -82,7 +82,7 @@ class FileStore:
     def close(self) -> None:
         self.committer.stop()
 
-    def create(self, saga: str) -> Log:
+    def create(self, saga: str) -> FileLog:
         if not is_saga_id(saga):
             raise StoreError(f"{saga!r} is no saga id", world="nothing was opened", next="take ids.new_saga_id()")
         self._refuse_when_full(saga)
@@ -118,7 +118,7 @@ class FileStore:
                 next="run fewer sagas at once, or raise the limit (ulimit -n)",
             )
 
-    def claim(self, saga: str) -> tuple[Log, Reading] | None:
+    def claim(self, saga: str) -> tuple[FileLog, Reading] | None:
         if saga in self._logs or not is_saga_id(saga):
             return None
         path = self._open_path(saga)
@@ -157,7 +157,10 @@ class FileStore:
         reading = found.reading
         if not reading.settled:
             reading = reading._replace(damage=reading.damage or self._twin_of(saga))
-        return reading if reading.records or reading.damage else None
+        if reading.records or reading.damage:
+            return reading
+        # A free file without records is left from a power cut: whoever recovers claims it and puts it away.
+        return None if reading.settled or self._is_owned(saga) else reading
 
     def _find(self, saga: str) -> History | None:
         """Return what the file of a saga says, in whichever place it lies."""

@@ -37,9 +37,9 @@ def prepare(system: System, path: str) -> str:
         StoreError: The place cannot be used; nothing was opened.
     """
     try:
+        _judge(path)
         made = _make(system, path)
         _refuse_foreign(system, path)
-        _judge(path)
         _write_once(system, path, ".gitignore", b"*\n")
         for name in ("open", "done"):
             with suppress(FileExistsError):

@@ -1,0 +1,100 @@
+"""Keys in the control database: one saga a generation, whoever asks at once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from saga_core import ids
+from saga_core.errors import StoreError
+from saga_core.stores import control
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from saga_core.stores.file import FileStore
+
+TAKE = """
+import os, sys
+from saga_core import ids
+from saga_core.stores import open_store
+store = open_store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+saga = ids.new_saga_id()
+for generation in range(1, 21):
+    while not (won := store.take_key("order-7", saga, generation)):
+        if store.key_holder("order-7") and store.key_holder("order-7")[1] >= generation:
+            break
+    print(saga if won else "", flush=True)
+"""
+
+
+def test_each_generation_goes_to_one_of_the_processes_that_race_for_it(
+    store: FileStore, spawn: Callable[..., subprocess.Popen[str]], place: Path
+) -> None:
+    children = [spawn(TAKE, place) for _ in range(3)]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    won: list[list[str]] = []
+    for child in children:
+        assert child.stdout is not None
+        won.append(child.stdout.read().split("\n")[:20])
+    winners = [[saga for saga in generation if saga] for generation in zip(*won, strict=True)]
+    assert [len(each) for each in winners] == [1] * 20
+    with closing(sqlite3.connect(place / "control.db")) as connection:
+        rows = connection.execute("select saga from keys where key = 'order-7' order by generation").fetchall()
+    assert [saga for (saga,) in rows] == [saga for (saga,) in winners]
+    assert store.key_holder("order-7") == (winners[-1][0], 20)
+
+
+def test_a_writer_that_waits_too_long_is_told_and_nothing_is_written(
+    store: FileStore, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "WAIT", 0.05)
+    assert store.take_key("a", ids.new_saga_id(), 1)
+    holder = os.open(place / "control.lock", os.O_RDWR)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match=r"control\.lock"):
+            store.take_key("b", ids.new_saga_id(), 1)
+    finally:
+        os.close(holder)
+    assert store.key_holder("b") is None
+    assert store.take_key("b", ids.new_saga_id(), 1)
+
+
+def test_asking_for_a_key_writes_nothing(store: FileStore, place: Path) -> None:
+    assert store.key_holder("a") is None
+    assert not (place / "control.db").exists()
+    (place / "control.db").touch()
+    assert store.key_holder("a") is None
+    assert (place / "control.db").stat().st_size == 0
+
+
+def test_a_control_database_that_is_none_is_named(store: FileStore, place: Path) -> None:
+    (place / "control.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StoreError, match=r"control\.db"):
+        store.key_holder("a")
+    with pytest.raises(StoreError, match=r"control\.db"):
+        store.take_key("a", ids.new_saga_id(), 1)
+
+
+def test_a_row_without_a_file_is_found_and_its_saga_is_not(store: FileStore) -> None:
+    """What that loss means is for the engine to say."""
+    lost = ids.new_saga_id()
+    assert store.take_key("order-7", lost, 1)
+    assert store.key_holder("order-7") == (lost, 1)
+    assert store.read(lost) is None
