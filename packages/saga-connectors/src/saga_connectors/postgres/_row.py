@@ -81,6 +81,8 @@ async def change_rows(transaction: Transaction, table: Table, change: Change) ->
     matched_keys = ", ".join(f"{column.sql} AS k{place}" for place, column in enumerate(keys))
     same_row = " AND ".join(column.equals(f"m.k{place}") for place, column in enumerate(keys))
     order = ", ".join(f"k{place}" for place in range(len(keys)))
+    # Qualified, because the user's own columns may be called k0 too.
+    returned = ", ".join(f"m.k{place} AS k{place}" for place in range(len(keys)))
     (found, changed, size, rows), *_ = await transaction.fetch(
         f"""
         WITH matched AS MATERIALIZED (
@@ -89,7 +91,7 @@ async def change_rows(transaction: Transaction, table: Table, change: Change) ->
             ORDER BY {order} LIMIT {MAX_ROWS + 1} FOR UPDATE OF t
         ), changed AS (
             UPDATE {table.relation} AS t SET {change.assignments} FROM matched AS m WHERE {same_row}
-            RETURNING {order}, pg_catalog.to_json(m.before) AS before, pg_catalog.to_json({_array(keys)}) AS key
+            RETURNING {returned}, pg_catalog.to_json(m.before) AS before, pg_catalog.to_json({_array(keys)}) AS key
         )
         SELECT (SELECT pg_catalog.count(*) FROM matched), (SELECT pg_catalog.count(*) FROM changed), sized.bytes,
                CASE WHEN sized.bytes OPERATOR(pg_catalog.<=) {MAX_BYTES}

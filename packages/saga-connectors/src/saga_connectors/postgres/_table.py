@@ -199,35 +199,37 @@ WITH RECURSIVE base(type, oid, kind, next) AS (
     SELECT b.type, t.oid, t.typtype, t.typbasetype
     FROM base AS b JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) b.next
     WHERE b.kind OPERATOR(pg_catalog.=) 'd'
+), equality(type, operator) AS MATERIALIZED (
+    SELECT DISTINCT ON (oc.opcintype) oc.opcintype, pg_catalog.format('OPERATOR(%I.%s)', n.nspname, o.oprname)
+    FROM pg_catalog.pg_opclass AS oc
+    JOIN pg_catalog.pg_am AS am ON am.oid OPERATOR(pg_catalog.=) oc.opcmethod
+    JOIN pg_catalog.pg_amop AS ao
+      ON ao.amopfamily OPERATOR(pg_catalog.=) oc.opcfamily
+     AND ao.amoplefttype OPERATOR(pg_catalog.=) oc.opcintype
+     AND ao.amoprighttype OPERATOR(pg_catalog.=) oc.opcintype
+     AND ao.amopstrategy OPERATOR(pg_catalog.=) CASE am.amname WHEN 'btree' THEN 3 ELSE 1 END
+    JOIN pg_catalog.pg_operator AS o ON o.oid OPERATOR(pg_catalog.=) ao.amopopr
+    JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) o.oprnamespace
+    WHERE oc.opcdefault AND am.amname OPERATOR(pg_catalog.=) ANY ('{btree,hash}'::pg_catalog.name[])
+    ORDER BY oc.opcintype, am.amname
+), coercible(type, target, distance) AS MATERIALIZED (
+    SELECT b.oid, b.oid, 0 FROM base AS b
+    UNION ALL
+    SELECT b.oid, 'pg_catalog.anyenum'::pg_catalog.regtype::pg_catalog.oid, 1
+    FROM base AS b WHERE b.kind OPERATOR(pg_catalog.=) 'e'
+    UNION ALL
+    SELECT c.castsource, c.casttarget, 1 FROM pg_catalog.pg_cast AS c
+    WHERE c.castmethod OPERATOR(pg_catalog.=) 'b' AND c.castcontext OPERATOR(pg_catalog.=) 'i'
+), compared(type, operator) AS MATERIALIZED (
+    SELECT DISTINCT ON (c.type) c.type, e.operator
+    FROM coercible AS c JOIN equality AS e ON e.type OPERATOR(pg_catalog.=) c.target
+    ORDER BY c.type, c.distance
 )
 SELECT a.attname::pg_catalog.text,
        pg_catalog.format('%I.%I', n.nspname, t.typname),
        CASE WHEN b.oid OPERATOR(pg_catalog.=) ANY (ARRAY['pg_catalog.json', 'pg_catalog.jsonb']::pg_catalog.regtype[])
             THEN 'json' WHEN bt.typcategory OPERATOR(pg_catalog.=) 'A' THEN 'array' ELSE 'scalar' END,
-       (
-           SELECT pg_catalog.format('OPERATOR(%I.%s)', opn.nspname, op.oprname)
-           FROM pg_catalog.pg_opclass AS oc
-           JOIN pg_catalog.pg_am AS am ON am.oid OPERATOR(pg_catalog.=) oc.opcmethod
-           JOIN pg_catalog.pg_amop AS ao
-             ON ao.amopfamily OPERATOR(pg_catalog.=) oc.opcfamily
-            AND ao.amoplefttype OPERATOR(pg_catalog.=) oc.opcintype
-            AND ao.amoprighttype OPERATOR(pg_catalog.=) oc.opcintype
-            AND ao.amopstrategy OPERATOR(pg_catalog.=) CASE am.amname WHEN 'btree' THEN 3 ELSE 1 END
-           JOIN pg_catalog.pg_operator AS op ON op.oid OPERATOR(pg_catalog.=) ao.amopopr
-           JOIN pg_catalog.pg_namespace AS opn ON opn.oid OPERATOR(pg_catalog.=) op.oprnamespace
-           WHERE oc.opcdefault AND am.amname OPERATOR(pg_catalog.=) ANY ('{btree,hash}'::pg_catalog.name[])
-             AND (oc.opcintype OPERATOR(pg_catalog.=) b.oid
-                  OR b.kind OPERATOR(pg_catalog.=) 'e'
-                     AND oc.opcintype OPERATOR(pg_catalog.=) 'pg_catalog.anyenum'::pg_catalog.regtype
-                  OR EXISTS (
-                      SELECT 1 FROM pg_catalog.pg_cast AS c
-                      WHERE c.castsource OPERATOR(pg_catalog.=) b.oid
-                        AND c.casttarget OPERATOR(pg_catalog.=) oc.opcintype
-                        AND c.castmethod OPERATOR(pg_catalog.=) 'b' AND c.castcontext OPERATOR(pg_catalog.=) 'i'
-                  ))
-           ORDER BY oc.opcintype OPERATOR(pg_catalog.<>) b.oid, am.amname
-           LIMIT 1
-       ),
+       compared.operator,
        a.attgenerated OPERATOR(pg_catalog.<>) '',
        a.attidentity OPERATOR(pg_catalog.=) 'a',
        a.attnotnull
@@ -236,6 +238,7 @@ JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) t.typnamespace
 JOIN base AS b ON b.type OPERATOR(pg_catalog.=) a.atttypid AND b.kind OPERATOR(pg_catalog.<>) 'd'
 JOIN pg_catalog.pg_type AS bt ON bt.oid OPERATOR(pg_catalog.=) b.oid
+LEFT JOIN compared ON compared.type OPERATOR(pg_catalog.=) b.oid
 WHERE a.attrelid OPERATOR(pg_catalog.=) $1::pg_catalog.oid
   AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped
 ORDER BY a.attnum
