@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,43 +118,38 @@ def test_a_damaged_identity_is_refused(place: Path, store: FileStore) -> None:
 
 
 UNPRIVILEGED = """
-import os, sys
-from saga_core import ids, records
+import os, resource, sys, tempfile
+import saga_core.stores.file
 from saga_core.errors import StoreError
 from saga_core.stores import open_store
-import saga_core.stores.file, tempfile, resource, traceback
 if os.getuid() == 0:
     os.setuid(65534)
 for path in sys.argv[1:]:
     try:
         open_store(path)
     except StoreError as error:
-        print(error.world, "|", "SAGA_STORE" in error.next, flush=True)
-    else:
-        print("opened", flush=True)
+        print(error.args[0].rpartition(": ")[2], "|", error.world, "|", "SAGA_STORE" in error.next, flush=True)
 """
 
 
-def test_a_read_only_place_is_refused_before_anything_is_opened(
-    spawn: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    made = open_store(str(tmp_path / "made"))
-    made.close()
-    paths = [tmp_path / "made", tmp_path / "new" / ".saga"]
-    tmp_path.chmod(0o555)
-    for directory in [tmp_path / "made", *(tmp_path / "made").iterdir()]:
-        directory.chmod(0o555 if directory.is_dir() else 0o444)
-    for parent in tmp_path.parents:
-        if parent.owner() == Path.home().owner() and parent.name.startswith(("pytest-", "tmp")):
-            parent.chmod(0o755)
-    child = spawn(UNPRIVILEGED, *paths)
-    assert child.stdout is not None
-    answers = child.stdout.read().splitlines()
-    tmp_path.chmod(0o755)
-    for directory in [tmp_path / "made", *(tmp_path / "made").iterdir()]:
-        directory.chmod(0o700 if directory.is_dir() else 0o600)
-    assert answers == ["nothing was opened | True"] * 2
-    assert not (tmp_path / "new").exists()
+def test_a_read_only_place_is_refused_before_anything_is_opened(spawn: Callable[..., subprocess.Popen[str]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        made = root / "made"
+        open_store(str(made)).close()
+        root.chmod(0o555)
+        for entry in [made, *made.iterdir()]:
+            entry.chmod(0o555 if entry.is_dir() else 0o444)
+        child = spawn(UNPRIVILEGED, made, root / "new" / ".saga")
+        assert child.stdout is not None
+        answers = child.stdout.read().splitlines()
+        for entry in [root, made, *made.iterdir()]:
+            entry.chmod(0o700)
+        assert answers == [
+            "this process may not write there | nothing was opened | True",
+            "Permission denied | nothing was opened | True",
+        ]
+        assert not (root / "new").exists()
 
 
 def test_a_path_lies_on_the_mount_nearest_to_it() -> None:

@@ -40,13 +40,17 @@ def prepare(system: System, path: str) -> str:
         _judge(path)
         made = _make(system, path)
         _refuse_foreign(system, path)
-        _write_once(system, path, ".gitignore", b"*\n")
-        for name in ("open", "done"):
-            with suppress(FileExistsError):
-                system.mkdir(os.path.join(path, name), 0o700)
-        identity = _write_once(system, path, "store", os.urandom(_IDENTITY_DIGITS // 2).hex().encode() + b"\n")
-        for directory in made:
-            system.sync_dir(os.path.dirname(directory))
+        identity_path = os.path.join(path, "store")
+        if not system.exists(identity_path):
+            _write_once(system, path, ".gitignore", b"*\n")
+            for name in ("open", "done"):
+                with suppress(FileExistsError):
+                    system.mkdir(os.path.join(path, name), 0o700)
+            for directory in made or [path]:
+                system.sync_dir(os.path.dirname(directory))
+            # Last: where it stands, all the rest is on disk.
+            _write_once(system, path, "store", os.urandom(_IDENTITY_DIGITS // 2).hex().encode() + b"\n")
+        identity = _read(system, identity_path)
         if not system.access(os.path.join(path, "open"), os.W_OK | os.X_OK):
             raise PermissionError(0, "this process may not write there")
     except OSError as error:
@@ -93,21 +97,22 @@ def _refuse_foreign(system: System, path: str) -> None:
         )
 
 
-def _write_once(system: System, directory: str, name: str, data: bytes) -> bytes:
-    """Create a file with these bytes unless it exists; return the bytes that stand there then, on disk."""
-    path = os.path.join(directory, name)
-    if not system.exists(path):
-        draft = os.path.join(directory, f"store.{os.getpid()}.{os.urandom(4).hex()}")
-        descriptor = system.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            system.write_all(descriptor, data, 0)
-            system.sync_data(descriptor)
-            with suppress(FileExistsError):
-                system.link(draft, path)
-        finally:
-            system.close(descriptor)
-            system.unlink(draft)
-        system.sync_dir(directory)
+def _write_once(system: System, directory: str, name: str, data: bytes) -> None:
+    """Create a file with these bytes, on disk at return, unless it exists."""
+    draft = os.path.join(directory, f"store.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = system.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        system.write_all(descriptor, data, 0)
+        system.sync_data(descriptor)
+        with suppress(FileExistsError):
+            system.link(draft, os.path.join(directory, name))
+    finally:
+        system.close(descriptor)
+        system.unlink(draft)
+    system.sync_dir(directory)
+
+
+def _read(system: System, path: str) -> bytes:
     descriptor = system.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return system.read_all(descriptor)
