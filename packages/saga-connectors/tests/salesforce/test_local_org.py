@@ -183,7 +183,7 @@ def test_a_locked_row_is_refused_until_the_lock_is_gone(library: Salesforce, ser
 
 def test_the_daily_allowance_ends(library: Salesforce, server: LocalServer, lead: str) -> None:
     server.act("spend_calls", left=1)
-    library.restful("limits")
+    assert library.limits()["DailyApiRequests"] == {"Max": 15000, "Remaining": 0}
     assert library.api_usage["api-usage"].used == library.api_usage["api-usage"].total
     with pytest.raises(SalesforceRefusedRequest) as refused:
         leads(library).get(lead)

@@ -3,12 +3,11 @@
 import re
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
 from saga_connectors.salesforce.errors import FieldRefused
-from saga_connectors.salesforce.session import Session
+from saga_connectors.salesforce.session import Session, unusable
 
 _KEPT_SECONDS = 300.0
 # What is read back from these is not what was written, so a value read before could not be put back.
@@ -68,17 +67,20 @@ def field_types(session: Session, credential_ref: str, object_type: str, names: 
 def _described(session: Session, object_type: str) -> Mapping[str, FieldDescription]:
     if not re.fullmatch(r"[A-Za-z]\w{0,79}", object_type, re.ASCII):
         raise FieldRefused(f"{object_type[:80]!r} is no object type.", next="use an API name such as Lead or Order__c")
-    answer: dict[str, Any] = session.get(f"sobjects/{object_type}/describe").json()
-    return {
-        each["name"]: FieldDescription(
-            each["name"],
-            each["type"],
-            bool(each["updateable"]),
-            bool(each.get("calculated")),
-            each.get("compoundFieldName"),
-        )
-        for each in answer["fields"]
-    }
+    answer = session.get(f"sobjects/{object_type}/describe")
+    try:
+        return {
+            each["name"]: FieldDescription(
+                each["name"],
+                each["type"],
+                bool(each["updateable"]),
+                bool(each.get("calculated")),
+                each.get("compoundFieldName"),
+            )
+            for each in answer.body["fields"]
+        }
+    except (LookupError, TypeError, AttributeError):
+        raise unusable() from None
 
 
 def _objection(object_type: str, fields: Mapping[str, FieldDescription], name: str) -> str | None:

@@ -17,7 +17,7 @@ from saga_connectors.salesforce.errors import (
     WriteRefused,
 )
 from saga_connectors.salesforce.record import Place, Reading, read, read_to_write, write
-from saga_connectors.salesforce.session import ANSWER_SECONDS, PreconditionFailed, Session
+from saga_connectors.salesforce.session import ANSWER_SECONDS, CONNECT_SECONDS, PreconditionFailed, Session
 from saga_core import (
     AlreadyUndone,
     Attempt,
@@ -33,9 +33,9 @@ from saga_core import (
     reversible,
 )
 
-# "Apex Governor Limits" (Apex Developer Guide): a transaction may wait 120 seconds for its callouts, so a save whose
-# client gave up can end that much later.
-_LANDS_WITHIN = timedelta(seconds=ANSWER_SECONDS + 120)
+# The longest that a cancelled call goes on by itself: a write, a renewal, the write again. Then "Apex Governor Limits"
+# (Apex Developer Guide): a transaction may wait 120 seconds for its callouts, so a save can end that much later.
+_LANDS_WITHIN = timedelta(seconds=3 * (CONNECT_SECONDS + ANSWER_SECONDS) + 120)
 # A patch makes up to 6 API calls and its undo as many; below this the undo itself could be refused.
 _CALLS_KEPT = 50
 _TRIES = 3
@@ -98,7 +98,7 @@ async def _write_noted(session: Session, place: Place, patch: Mapping[str, Any])
 def _written_by_us(
     session: Session, patch: Mapping[str, Any], reading: Reading, types: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the values that our write left behind, as far as nobody else wrote after it."""
+    """Return the values that our write left behind, as far as no other user wrote after it."""
     rewritten = [name for name in patch if not same(types[name], patch[name], reading.values[name])]
     if not rewritten or same("id", session.user_id(), reading.modified_by):
         # Differences in a save of our own are the platform's: flows, rounding, the order of a value set.

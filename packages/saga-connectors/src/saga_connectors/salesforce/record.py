@@ -2,21 +2,20 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from email.utils import format_datetime, parsedate_to_datetime
+from email.utils import format_datetime
 from typing import Any
 
 import msgspec
 
 from saga_connectors.salesforce.description import GUARDS
 from saga_connectors.salesforce.errors import FieldRefused
-from saga_connectors.salesforce.session import Session, calls_left
+from saga_connectors.salesforce.session import Session, unusable
 
 _ID = re.compile(r"[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?", re.ASCII)
-_SETTLING_READS = 3
-_MARGIN_SECONDS = 0.02
+_SETTLING_READS = 2
+_MORE_THAN_A_SECOND = 1.01
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -63,34 +62,37 @@ def read(session: Session, place: Place, names: Iterable[str]) -> Reading:
     wanted = tuple(names)
     asked = ",".join(dict.fromkeys((*wanted, *GUARDS)))
     answer = session.get(place.path, {"fields": asked})
-    row: dict[str, Any] = answer.json()
-    date = answer.headers.get("Date")
-    return Reading(
-        {name: row[name] for name in wanted},
-        datetime.fromisoformat(row["LastModifiedDate"]).replace(microsecond=0),
-        str(row["LastModifiedById"]),
-        parsedate_to_datetime(date) if date else None,
-        calls_left(answer),
-    )
+    row = answer.body
+    try:
+        return Reading(
+            {name: row[name] for name in wanted},
+            datetime.fromisoformat(row["LastModifiedDate"]).replace(microsecond=0),
+            str(row["LastModifiedById"]),
+            answer.at,
+            answer.calls_left,
+        )
+    except (LookupError, TypeError, ValueError):
+        raise unusable() from None
 
 
 async def read_to_write(session: Session, place: Place, names: Iterable[str]) -> Reading:
     """Return a reading on which a guarded write can be built.
 
-    The vendor's guard compares whole seconds, so it does not see a change within the second of the last one. While that
-    second lasts, the record is read again after it: up to two seconds are spent on this, only right after a change.
-    Clocks that agree need one wait, to the end of the second; any two waits last longer than a second.
+    The vendor's guard compares whole seconds, so it does not see a change within the second of the last one. Where that
+    second may still last, the record is read again when it is over, which costs a second right after a change.
 
     Raises:
         NothingWritten: It could not be read.
     """
     wanted = tuple(names)
     reading = await asyncio.to_thread(read, session, place, wanted)
-    for _ in range(_SETTLING_READS - 1):
+    for _ in range(_SETTLING_READS):
         if reading.is_guarded:
             break
-        await asyncio.sleep(1 - time.time() % 1 + _MARGIN_SECONDS)
-        reading = await asyncio.to_thread(read, session, place, wanted)
+        await asyncio.sleep(_MORE_THAN_A_SECOND)
+        last, reading = reading, await asyncio.to_thread(read, session, place, wanted)
+        if reading.modified_at == last.modified_at:
+            break
     return reading
 
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
@@ -49,6 +50,14 @@ class Problem(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """What a read brought: the JSON object, when the org answered, and how many API calls it has left today."""
+
+    body: Mapping[str, Any]
+    at: datetime | None
+    calls_left: int | None
+
+
 class PreconditionFailed(Exception):
     """The record was modified after the moment that the request named: it was not written (412)."""
 
@@ -75,18 +84,26 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         self._http.close()
 
-    def get(self, path: str, params: Mapping[str, str] | None = None) -> requests.Response:
-        """Read from below `/services/data/vXX.X/`.
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
+        """Read a JSON object from below `/services/data/vXX.X/`.
 
         Raises:
             NothingWritten: It could not be read; the class says why.
         """
         try:
-            return self._request("GET", path, {}, params=dict(params or {}))
+            response = self._request("GET", path, {}, params=dict(params or {}))
+            body: Any = response.json()
         except SalesforceError as error:
             raise _read_refused(error) from None
         except requests.RequestException as error:
             raise _unreachable(error) from None
+        date = response.headers.get("Date")
+        usage: Any = Salesforce.parse_api_usage(response.headers.get("Sforce-Limit-Info", "")).get("api-usage")
+        return Answer(
+            body,
+            parsedate_to_datetime(date) if date else None,
+            None if usage is None else usage.total - usage.used,
+        )
 
     def patch(self, path: str, values: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         """Write `values`, once.
@@ -197,10 +214,11 @@ class Session:
         )
 
 
-def calls_left(answer: requests.Response) -> int | None:
-    """Return how many API calls the org has left today, None if the answer does not say."""
-    usage: Any = Salesforce.parse_api_usage(answer.headers.get("Sforce-Limit-Info", "")).get("api-usage")
-    return None if usage is None else usage.total - usage.used
+def unusable() -> Unreadable:
+    """Return the error for an answer that is not what the vendor's guides describe."""
+    return Unreadable(
+        "Salesforce's answer is not what its API describes.", next="check that instance_url is the org's own address"
+    )
 
 
 def _instance_url(ref: str, given: str) -> str:

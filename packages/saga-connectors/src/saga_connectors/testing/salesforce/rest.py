@@ -44,8 +44,6 @@ def answered(org: Org, call: Call, version: str) -> Answer:
         Refusal: It was refused, and the org is as it was.
     """
     match call.path.strip("/").split("/"):
-        case ["limits"]:
-            return Answer(HTTPStatus.OK, {"DailyApiRequests": {"Max": 15000, "Remaining": 15000}})
         case ["sobjects", name]:
             return _basic(org, call, _kind(name), version)
         case ["sobjects", name, "describe"]:

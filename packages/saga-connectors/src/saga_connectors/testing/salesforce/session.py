@@ -56,6 +56,11 @@ class Sessions:
         """What "Limit Info Header" (REST API Developer Guide) says comes with every answer."""
         return f"api-usage={self.used}/{self.total}"
 
+    @property
+    def limits(self) -> dict[str, dict[str, int]]:
+        """What the "Limits" resource (REST API Developer Guide) says about the allowance of API calls."""
+        return {"DailyApiRequests": {"Max": self.total, "Remaining": self.total - self.used}}
+
     def granted(self, form: dict[str, str]) -> str:
         """Return a new access token for an OAuth 2.0 token request.
 

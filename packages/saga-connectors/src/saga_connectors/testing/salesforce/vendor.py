@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from saga_connectors.testing.fault import ClientGone, Fault, answering, held_back
+from saga_connectors.testing.fault import ClientGone, Fault, When, answering, held_back
 from saga_connectors.testing.salesforce.composite import composed
 from saga_connectors.testing.salesforce.identifier import normalised
 from saga_connectors.testing.salesforce.org import USERS, Flow, Org, ValidationRule, kind_of
@@ -116,7 +116,9 @@ class SalesforceOrg:
         try:
             user = self.sessions.user(headers.get("authorization", ""))
             call = Call(request.method, path, user, dict(request.query_params), headers, _parsed(body))
-            if (request.method, path) == ("POST", "composite"):
+            if (request.method, path) == ("GET", "limits/"):
+                answer = Answer(HTTPStatus.OK, self.sessions.limits)
+            elif (request.method, path) == ("POST", "composite"):
                 answer = composed(self.org, user, call.body, version)
             else:
                 answer = answered(self.org, call, version)
@@ -265,7 +267,7 @@ class Moves:
         return found
 
 
-def _faulty(request: Request, when: Any) -> Answer | None:
+def _faulty(request: Request, when: When) -> Answer | None:
     fault = answering(request, when)
     if fault is None:
         return None
