@@ -1,0 +1,104 @@
+"""The oracle: what the ledger and the logs together say about each saga, and what must not be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from saga_core import fold, open_store
+from saga_core.stores.store import Backend
+
+from .orders import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..ledger import State  # noqa: TID252 -- the one ledger stands beside this folder
+    from .orders import Rescued
+
+
+class Body(NamedTuple):
+    """A saga as its log tells it.
+
+    Attributes:
+        state: Its state.
+        is_settled: Nothing is left to do.
+        cased: Amounts of the steps that an open case names; None where the log may not be read.
+    """
+
+    state: str
+    is_settled: bool
+    cased: frozenset[int] | None
+
+
+@dataclass(frozen=True)
+class Inquest:
+    """Every saga of a store, by the base of its amounts."""
+
+    bodies: Mapping[int, Body]
+
+    @classmethod
+    def over(cls, place: Path) -> Inquest:
+        """Read every log."""
+        store = open_store(f"file:{place}")
+        assert isinstance(store, Backend)
+        bodies: dict[int, Body] = {}
+        for saga in [*store.open_sagas(), *store.done_sagas()]:
+            reading = store.read(saga)
+            if reading is None or not reading.records:
+                continue
+            view = fold.fold(reading.records)
+            assert view.began is not None
+            cases = {case.step for case in view.open_cases}
+            amounts = frozenset(_amount(step) for step in view.steps.values() if step.number in cases)
+            body = Body(view.state, view.is_settled, None if reading.damage else amounts)
+            bodies[int(view.began.tags["base"])] = body
+        store.close()
+        return cls(bodies)
+
+    def wrongs(self, world: State, plans: Mapping[int, str], rescues: Iterable[Rescued] = ()) -> list[str]:
+        """Return, a sentence each, what is wrong with the world after recovery.
+
+        Args:
+            world: The ledger.
+            plans: What each saga meant to do, by base.
+            rescues: What recoverers said.
+        """
+        found = [f"a refund of nothing was asked for ({key})" for key in _refused(world)]
+        found += [f"{charge} was refunded {times} times" for charge, times in _repeats(world)]
+        for base, plan in plans.items():
+            standing = {amount % 10 for amount in world.standing.values() if amount // 10 == base}
+            body = self.bodies.get(base)
+            if body is None:
+                found += [f"saga {base} left no record and {standing} stand"] if standing else []
+                continue
+            expected = set(KEPT[plan.removesuffix("_async")]) if body.state == "committed" else set[int]()
+            cased = {1, 2} if body.cased is None else {amount % 10 for amount in body.cased}
+            if (standing ^ expected) - cased:
+                found.append(f"saga {base} is {body.state}, {standing} stand where {expected} should, cases: {cased}")
+            if body.is_settled and standing != expected:
+                found.append(f"saga {base} counts as settled, and {standing} stand where {expected} should")
+            if not body.is_settled and not cased:
+                found.append(f"saga {base} is {body.state}, and nobody is told")
+        settled = sum(body.is_settled for body in self.bodies.values())
+        said = {
+            one.saga for rescue in rescues for found_in in rescue.passes for one in found_in if one.outcome == "settled"
+        }
+        found += [f"{len(said)} sagas were said to be settled, {settled} are"] if len(said) > settled else []
+        return found
+
+
+def _amount(step: fold.StepView) -> int:
+    from saga_core import codec  # noqa: PLC0415
+
+    return codec.thaw(step.args)["amount"]
+
+
+def _repeats(world: State) -> list[tuple[str, int]]:
+    return [(charge, times) for charge, times in Counter(world.refunds.values()).items() if times > 1]
+
+
+def _refused(world: State) -> list[str]:
+    return [key for operation, key, became in world.requests if operation == "refund" and became == "refused"]

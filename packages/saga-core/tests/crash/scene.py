@@ -1,0 +1,110 @@
+"""A scene: one ledger, one store, and the real processes that die and rescue there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .orders import Rescued, RescuerOrders, Told, VictimOrders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..ledger import LedgerProcess  # noqa: TID252 -- the one ledger stands beside this folder
+
+PACKAGES = Path(__file__).parents[3]
+_AT_ONCE = 3
+_SECONDS = 60
+
+
+class Scene:
+    """Where it happens.
+
+    Attributes:
+        ledger: The world.
+        store: The store's directory.
+    """
+
+    def __init__(self, ledger: LedgerProcess, store: Path, *, lands_within: float = 0.1) -> None:
+        self.ledger = ledger
+        self.store = store
+        self._lands_within = lands_within
+
+    def start(
+        self, orders: VictimOrders | RescuerOrders, *, lands_within: float | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a process; its stdin and stdout are pipes."""
+        script = "victim" if isinstance(orders, VictimOrders) else "rescuer"
+        folder = Path(__file__).parent
+        module = ".".join([*folder.relative_to(PACKAGES).parts, script])
+        environment = os.environ | {
+            "PYTHONPATH": str(PACKAGES),
+            "LEDGER_PORT": str(self.ledger.port),
+            "LANDS_WITHIN": str(self._lands_within if lands_within is None else lands_within),
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", module, msgspec.json.encode(orders)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+
+    def victim(self, **orders: Any) -> VictimOrders:
+        """Return orders for a victim of this store."""
+        return VictimOrders(str(self.store), **orders)
+
+    def rescuer(self, **orders: Any) -> RescuerOrders:
+        """Return orders for a rescuer of this store."""
+        return RescuerOrders(str(self.store), **orders)
+
+    def die(self, orders: VictimOrders | RescuerOrders) -> None:
+        """Run a process that is killed at the moment it was told."""
+        process = self.start(orders)
+        _, errors = process.communicate(timeout=_SECONDS)
+        assert process.returncode == -signal.SIGKILL, (orders, process.returncode, errors.decode())
+
+    def die_all(self, many: Iterable[VictimOrders | RescuerOrders]) -> None:
+        """Have many processes killed, some at a time."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self.die, many))
+
+    def live(self, orders: VictimOrders) -> Told:
+        """Run a victim that lives to its end, and return what it says."""
+        return msgspec.json.decode(ended(self.start(orders)), type=Told)
+
+    def rescue(self, **orders: Any) -> Rescued:
+        """Recover the store in a process of its own."""
+        return msgspec.json.decode(ended(self.start(self.rescuer(**orders))), type=Rescued)
+
+    def rescue_at_once(self, processes: int, **orders: Any) -> list[Rescued]:
+        """Recover the store in several processes that begin together."""
+        started = [self.start(self.rescuer(is_held=True, **orders)) for _ in range(processes)]
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n", process.communicate()
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+        with ThreadPoolExecutor(processes) as pool:
+            return [msgspec.json.decode(answer, type=Rescued) for answer in pool.map(ended, started)]
+
+    def files(self) -> Mapping[str, bytes]:
+        """Return every log by its path inside the store."""
+        logs = sorted(self.store.glob("*/**/*.log"))
+        return {str(path.relative_to(self.store)): path.read_bytes() for path in logs}
+
+
+def ended(process: subprocess.Popen[bytes]) -> bytes:
+    """Wait for a process that ends well, and return what it wrote."""
+    answer, errors = process.communicate(timeout=_SECONDS)
+    assert process.returncode == 0, errors.decode()
+    return answer

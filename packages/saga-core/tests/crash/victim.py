@@ -1,0 +1,111 @@
+"""A script that runs a saga against the bank and, as a rule, does not live to see its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from saga_core import Saga, SagaError, saga_scope
+
+from . import bank
+from .fault import FAULTS
+from .fuse import FUSE
+from .orders import Told, VictimOrders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Hallucinated(Exception):
+    """The agent's run fails."""
+
+
+class Run:
+    """One saga of two charges, the second one in a savepoint."""
+
+    def __init__(self, orders: VictimOrders) -> None:
+        self._orders = orders
+        self._first, self._second = orders.base * 10 + 1, orders.base * 10 + 2
+        self.saga: Saga | None = None
+        self.results: list[str] = []
+
+    def scope(self) -> Any:
+        return saga_scope("run", store=self._orders.store, key=self._orders.key, tags={"base": str(self._orders.base)})
+
+    def blocking(self) -> None:
+        charge = bank.CHARGES[self._orders.remote]
+        plan = self._orders.plan
+        with self.scope() as self.saga:
+            self._note(charge(self._first))
+            with suppress(Hallucinated), saga_scope("inner"):
+                self._note(charge(self._second))
+                if plan == "half":
+                    raise Hallucinated
+            if plan == "failing":
+                raise Hallucinated
+
+    async def on_loop(self) -> None:
+        plan = self._orders.plan
+        async with self.scope() as self.saga:
+            self._note(await bank.charge_async(self._first))
+            with suppress(Hallucinated):
+                async with saga_scope("inner"):
+                    self._note(await bank.charge_async(self._second))
+                    if plan == "half_async":
+                        raise Hallucinated
+            if plan == "failing_async":
+                raise Hallucinated
+
+    def storm(self) -> None:
+        """Run one saga after another, every third of them failing, until the process is killed."""
+        for number in range(20):
+            plan = ("failing", "committing", "half")[number % 3]
+            base = self._orders.base + number
+            run = Run(msgspec.structs.replace(self._orders, plan=plan, base=base))
+            with suppress(Hallucinated):
+                run.blocking()
+
+    def resume(self) -> None:
+        """Do as `committing` does, with named positions."""
+        charge = bank.CHARGES[self._orders.remote]
+        with self.scope() as self.saga:
+            self._note(charge.at("first")(self._first))
+            self._note(charge.at("second")(self._second))
+
+    def _note(self, made: dict[str, Any]) -> None:
+        self.results.append(made["id"])
+
+
+def main(orders: VictimOrders) -> Told:
+    for fault in orders.faults:
+        FAULTS[fault]()
+    FUSE.watch_logs()
+    if orders.system:
+        FUSE.watch_system()
+    FUSE.light(orders.at, orders.act)
+    run = Run(orders)
+    plans: dict[str, Callable[[], None]] = {"storm": run.storm, "resume": run.resume}
+    error = ""
+    try:
+        if orders.plan.endswith("_async"):
+            asyncio.run(run.on_loop())
+        else:
+            plans.get(orders.plan, run.blocking)()
+    except (Hallucinated, KeyboardInterrupt, SagaError) as raised:
+        error = type(raised).__name__
+    if orders.caught:
+        sys.stdout.write("caught\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+    saga = run.saga
+    return Told(saga.id if saga else "", saga.report.state if saga else "", error, FUSE.moments, run.results)
+
+
+if __name__ == "__main__":
+    answer = main(msgspec.json.decode(os.fsencode(sys.argv[1]), type=VictimOrders))
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
