@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Kind = Literal["drop", "late", "hang", "answer"]
@@ -122,7 +122,10 @@ class FaultLayer:
         if fault is None or fault.kind in ("hang", "answer"):
             await self._app(scope, receive, send)
             return
-        body = await Request(scope, receive).body()
+        try:
+            body = await Request(scope, receive).body()
+        except ClientDisconnect:
+            return
         if fault.kind == "late":
             self._faults.later(fault, self._app, dict(scope), body)
         elif fault.when == "after":

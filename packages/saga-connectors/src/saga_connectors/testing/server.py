@@ -163,7 +163,8 @@ class LocalServer:
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
         try:
-            connection.request(method, path, json.dumps(body or {}), {"Connection": "close"})
+            # What the server does not read would reset the connection under its answer.
+            connection.request(method, path, None if body is None else json.dumps(body), {"Connection": "close"})
             response = connection.getresponse()
             answer: dict[str, Any] = json.loads(response.read())
         finally:

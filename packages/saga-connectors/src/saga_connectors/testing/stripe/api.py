@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from stripe import params
@@ -104,7 +104,7 @@ class StripeVendor:
                 answer = await self._answer(end, request, key, headers)
             except Failure as failure:
                 answer = Answer(failure.status, failure.body)
-            except ClientGone:
+            except (ClientGone, ClientDisconnect):
                 answer = Answer(_CLIENT_GONE, {})
             entry["status"] = answer.status
             if "idempotent-replayed" in headers:
