@@ -32,6 +32,7 @@ def _charge(amount: int) -> dict[str, Any]:
 
 
 def _refund(charge_id: str) -> None:
+    FUSE.pass_by(f"giving back {charge_id}")
     FUSE.around("refund", lambda: ledger.refund(PORT, current_step().key, charge_id))
 
 

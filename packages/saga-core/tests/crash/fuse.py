@@ -80,12 +80,12 @@ class Fuse:
                 sys.stdin.readline()
 
     def watch_logs(self) -> None:
-        """Make moments of each record written, each barrier waited for and the move to `done/`.
+        """Make moments of each record written, each barrier waited for, keys taken and the move to `done/`.
 
         Syncs of the committer's thread come when they come; only those that a caller waits for are counted. A write is
         also torn: `write 3 torn at 20` is killed with 20 bytes of the frame in the file.
         """
-        append, sync, put_away = FileLog.append, FileLog.sync, FileStore.put_away
+        append, sync, put_away, take_key = FileLog.append, FileLog.sync, FileStore.put_away, FileStore.take_key
         pwrite, sync_data = System.pwrite, System.sync_data
 
         def watched_append(log: FileLog, record: Record) -> int:
@@ -107,6 +107,9 @@ class Fuse:
         def watched_put_away(store: FileStore, saga: str) -> None:
             self.around("move", lambda: put_away(store, saga))
 
+        def watched_take_key(store: FileStore, key: str, saga: str, generation: int) -> bool:
+            return self.around("key", lambda: take_key(store, key, saga, generation))
+
         def torn_pwrite(descriptor: int, data: bytes, offset: int) -> int:
             if self._torn_to is not None:
                 pwrite(descriptor, data[: self._torn_to], offset)
@@ -119,7 +122,7 @@ class Fuse:
             self.synced[status.st_ino] = status.st_size
 
         replace(FileLog, append=watched_append, sync=watched_sync)
-        replace(FileStore, put_away=watched_put_away)
+        replace(FileStore, put_away=watched_put_away, take_key=watched_take_key)
         replace(System, pwrite=staticmethod(torn_pwrite), sync_data=staticmethod(watched_sync_data))
 
     def watch_system(self) -> None:

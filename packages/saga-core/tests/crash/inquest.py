@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,17 +35,17 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True)
 class Inquest:
-    """Every saga of a store, by the base of its amounts."""
+    """The sagas of a store by the base of their amounts; a key may have had several."""
 
-    bodies: Mapping[int, Body]
+    bodies: Mapping[int, list[Body]]
 
     @classmethod
     def over(cls, place: Path) -> Inquest:
         """Read every log."""
         store = open_store(f"file:{place}")
         assert isinstance(store, Backend)
-        bodies: dict[int, Body] = {}
-        for saga in [*store.open_sagas(), *store.done_sagas()]:
+        bodies: dict[int, list[Body]] = defaultdict(list)
+        for saga in sorted([*store.open_sagas(), *store.done_sagas()]):
             reading = store.read(saga)
             if reading is None or not reading.records:
                 continue
@@ -54,7 +54,7 @@ class Inquest:
             cases = {case.step for case in view.open_cases}
             amounts = frozenset(_amount(step) for step in view.steps.values() if step.number in cases)
             body = Body(view.state, view.is_settled, None if reading.damage else amounts)
-            bodies[int(view.began.tags["base"])] = body
+            bodies[int(view.began.tags["base"])].append(body)
         store.close()
         return cls(bodies)
 
@@ -69,20 +69,21 @@ class Inquest:
         found = [f"a refund of nothing was asked for ({key})" for key in _refused(world)]
         found += [f"{charge} was refunded {times} times" for charge, times in _repeats(world)]
         for base, plan in plans.items():
-            standing = {amount % 10 for amount in world.standing.values() if amount // 10 == base}
-            body = self.bodies.get(base)
-            if body is None:
-                found += [f"saga {base} left no record and {standing} stand"] if standing else []
-                continue
-            expected = set(KEPT[plan.removesuffix("_async")]) if body.state == "committed" else set[int]()
-            cased = {1, 2} if body.cased is None else {amount % 10 for amount in body.cased}
+            amounts = [amount % 10 for amount in world.standing.values() if amount // 10 == base]
+            standing = set(amounts)
+            found += [f"saga {base} charged twice: {amounts}"] if len(amounts) > len(standing) else []
+            bodies = self.bodies.get(base, [])
+            is_kept = any(body.state == "committed" for body in bodies)
+            expected = KEPT[plan.removesuffix("_async")] if is_kept else frozenset[int]()
+            cased = {amount % 10 for body in bodies for amount in (body.cased if body.cased is not None else {1, 2})}
+            states = ", ".join(body.state for body in bodies) or "without a record"
             if (standing ^ expected) - cased:
-                found.append(f"saga {base} is {body.state}, {standing} stand where {expected} should, cases: {cased}")
-            if body.is_settled and standing != expected:
-                found.append(f"saga {base} counts as settled, and {standing} stand where {expected} should")
-            if not body.is_settled and not cased:
-                found.append(f"saga {base} is {body.state}, and nobody is told")
-        settled = sum(body.is_settled for body in self.bodies.values())
+                found.append(f"saga {base} is {states}: {standing} stand where {expected} should, cases: {cased}")
+            if all(body.is_settled for body in bodies) and standing != expected:
+                found.append(f"saga {base} counts as settled: {standing} stand where {expected} should")
+            if any(not body.is_settled and body.cased == frozenset() for body in bodies):
+                found.append(f"saga {base} is {states}, and nobody is told")
+        settled = sum(body.is_settled for bodies in self.bodies.values() for body in bodies)
         said = {
             one.saga for rescue in rescues for found_in in rescue.passes for one in found_in if one.outcome == "settled"
         }

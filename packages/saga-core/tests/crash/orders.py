@@ -50,7 +50,7 @@ class RescuerOrders(msgspec.Struct, frozen=True):
     grace: Seconds that a saga with a key is left alone.
     is_held: Say `ready` on stdout and wait for a line on stdin before the first pass.
     at: The moment at which it is killed.
-    has_handlers: Import the bank.
+    lacks: What of the bank is not there: `actions`, `inverses` or `everything`.
     faults: What to break first.
     """
 
@@ -60,7 +60,7 @@ class RescuerOrders(msgspec.Struct, frozen=True):
     grace: float = 0.0
     is_held: bool = False
     at: str = ""
-    has_handlers: bool = True
+    lacks: Literal["", "actions", "inverses", "everything"] = ""
     faults: tuple[str, ...] = ()
 
 

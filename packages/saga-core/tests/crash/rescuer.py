@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
+from saga_core import registry
 from saga_core.recovery import recover
 
 from .fault import FAULTS
@@ -21,8 +22,12 @@ _PAUSE = 0.02
 def main(orders: RescuerOrders) -> Rescued:
     for fault in orders.faults:
         FAULTS[fault]()
-    if orders.has_handlers:
+    if orders.lacks != "everything":
         from . import bank  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] -- declares the handlers
+    if orders.lacks == "actions":
+        registry.ACTIONS = registry.Registry("action")
+    if orders.lacks == "inverses":
+        registry.INVERSES = registry.Registry("inverse")
     FUSE.watch_logs()
     FUSE.light(orders.at)
     if orders.is_held:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from saga_core.frame import FRAME_COST
+
 from .orders import Rescued, RescuerOrders, Told, VictimOrders
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from ..ledger import LedgerProcess  # noqa: TID252 -- the one ledger stands beside this folder
 
 PACKAGES = Path(__file__).parents[3]
+EVERYTHING = "SAGA_CRASH_SWEEP" in os.environ
+"""Die at moments too that the file cannot tell from their neighbours: behind each write, around each barrier."""
+
 _AT_ONCE = 3
 _SECONDS = 60
 
@@ -65,6 +70,22 @@ class Scene:
         """Return orders for a rescuer of this store."""
         return RescuerOrders(str(self.store), **orders)
 
+    def moments(self, orders: VictimOrders) -> list[str]:
+        """Let a victim live, and return the moments at which its like are to be killed, torn writes included."""
+        moments: list[str] = []
+        for moment in self.live(orders).moments:
+            event, number, when = [*moment.split(), "", ""][:3]
+            if event not in {"key", "write", "charge", "refund", "move", *(["sync"] if EVERYTHING else [])}:
+                continue
+            if event == "sync" and orders.plan.endswith("_async"):
+                continue  # a loop does not wait for what is proven already: it passes the moment or does not
+            if event != "write" or when == "before" or EVERYTHING:
+                moments.append(f"{event} {number} {when}")
+            if event == "write" and when == "after":
+                cuts = range(1, FRAME_COST, 7) if EVERYTHING else [1 + int(number) * 5]
+                moments += [f"write {number} torn at {cut}" for cut in cuts]
+        return moments
+
     def die(self, orders: VictimOrders | RescuerOrders) -> None:
         """Run a process that is killed at the moment it was told."""
         process = self.start(orders)
@@ -88,12 +109,9 @@ class Scene:
         """Recover the store in several processes that begin together."""
         started = [self.start(self.rescuer(is_held=True, **orders)) for _ in range(processes)]
         for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n", process.communicate()
+            said(process, "ready")
         for process in started:
-            assert process.stdin is not None
-            process.stdin.write(b"go\n")
-            process.stdin.flush()
+            go_on(process)
         with ThreadPoolExecutor(processes) as pool:
             return [msgspec.json.decode(answer, type=Rescued) for answer in pool.map(ended, started)]
 
@@ -101,6 +119,19 @@ class Scene:
         """Return every log by its path inside the store."""
         logs = sorted(self.store.glob("*/**/*.log"))
         return {str(path.relative_to(self.store)): path.read_bytes() for path in logs}
+
+
+def said(process: subprocess.Popen[bytes], line: str) -> None:
+    """Wait until a process says a line."""
+    assert process.stdout is not None
+    assert process.stdout.readline().decode() == f"{line}\n", process.communicate()
+
+
+def go_on(process: subprocess.Popen[bytes]) -> None:
+    """Let a process that waits go on."""
+    assert process.stdin is not None
+    process.stdin.write(b"go on\n")
+    process.stdin.flush()
 
 
 def ended(process: subprocess.Popen[bytes]) -> bytes:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
-
-from saga_core.frame import FRAME_COST
 
 from .inquest import Inquest
 
@@ -16,32 +13,12 @@ if TYPE_CHECKING:
     from .scene import Scene
 
 
-EVERYTHING = "SAGA_CRASH_SWEEP" in os.environ
-"""Die at moments too that the file cannot tell from their neighbours: behind each write, around each barrier."""
-
-
-def moments_of(scene: Scene, plan: str, remote: str) -> list[str]:
-    """Return the moments at which a run of the plan is to be killed, torn writes included."""
-    moments: list[str] = []
-    for moment in scene.live(scene.victim(plan=plan, remote=remote, base=1)).moments:
-        event, number, when = moment.split()[:3]
-        if event == "sync" and (plan.endswith("_async") or not EVERYTHING):
-            continue  # and a loop does not wait for what is proven already: it passes the moment or does not
-        if event != "write" or when == "before" or EVERYTHING:
-            moments.append(f"{event} {number} {when}")
-        if event == "write" and when == "after":
-            cuts = range(1, FRAME_COST, 7) if EVERYTHING else [1 + int(number) * 5]
-            moments += [f"write {number} torn at {cut}" for cut in cuts]
-    return moments
-
-
 def kill_everywhere(scene: Scene, plan: str, remote: str) -> dict[int, str]:
     """Kill a run at each of its moments, all in one store; return the plans by base."""
-    moments = moments_of(scene, plan, remote)
-    scene.die_all(
-        scene.victim(plan=plan, remote=remote, base=base, at=moment) for base, moment in enumerate(moments, 2)
-    )
-    return dict.fromkeys(range(1, len(moments) + 2), plan)
+    moments = scene.moments(scene.victim(plan=plan, remote=remote))
+    orders = [scene.victim(plan=plan, remote=remote, base=base, at=moment) for base, moment in enumerate(moments, 2)]
+    scene.die_all(orders)
+    return {1: plan} | dict.fromkeys((one.base for one in orders), plan)
 
 
 def rescue_everything(scene: Scene, rescuers: int) -> list[Rescued]:

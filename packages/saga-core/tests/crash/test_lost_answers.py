@@ -13,7 +13,7 @@ from .scene import ended
 if TYPE_CHECKING:
     from .scene import Scene
 
-LONG = 1.5
+LONG = 3.0
 """Seconds within which a late effect lands, where a test lets it."""
 
 
@@ -59,6 +59,21 @@ def test_a_probe_that_lags_is_believed_only_when_it_counts(scene: Scene) -> None
     assert b'"settled"' in ended(rescuer)
     assert Inquest.over(scene.store).wrongs(scene.ledger.state(), {1: "failing"}) == []
     assert len(scene.ledger.state().refunds) == 1
+
+
+def test_a_later_pass_stays_with_a_saga_as_long_as_it_is_told(scene: Scene) -> None:
+    kill_in_mid_request(scene, "charge", "hold")
+    assert outcomes(scene, wait=0.0) == ["waiting"]
+    assert outcomes(scene, wait=20.0) == ["settled"]
+
+
+@pytest.mark.parametrize("operation", ["charge", "refund"])
+def test_a_pass_before_anything_is_due_leaves_the_file_as_it_is(scene: Scene, operation: str) -> None:
+    kill_in_mid_request(scene, operation, "hold")
+    assert outcomes(scene, wait=0.0) == ["waiting"]
+    files = scene.files()
+    assert outcomes(scene, wait=0.0) == ["waiting"]
+    assert scene.files() == files
 
 
 @pytest.mark.parametrize("fault", ["hold", "hold_answer"])
@@ -124,5 +139,5 @@ def test_a_stopped_owner_is_named_and_left_alone(scene: Scene) -> None:
     victim.send_signal(signal.SIGCONT)
     scene.ledger.release()
     ended(victim)
-    assert Inquest.over(scene.store).bodies[1].state == "committed"
+    assert [body.state for body in Inquest.over(scene.store).bodies[1]] == ["committed"]
     assert Inquest.over(scene.store).wrongs(scene.ledger.state(), {1: "committing"}) == []

@@ -88,6 +88,7 @@ def main(orders: VictimOrders) -> Told:
     if orders.system:
         FUSE.watch_system()
     FUSE.light(orders.at, orders.act)
+    FUSE.pass_by("start")
     run = Run(orders)
     plans: dict[str, Callable[[], None]] = {"storm": run.storm, "resume": run.resume}
     error = ""
