@@ -468,6 +468,7 @@ def test_a_field_that_cannot_be_restored_is_refused_before_the_effect(world: Wor
         ({"object_id": "00Q1"}, FieldRefused),
         ({"object_id": "00Q5gQ000009999"}, RecordMissing),
         ({"patch": {}}, FieldRefused),
+        ({"patch": {"OwnerId": {"Email": "a@b.example"}}}, FieldRefused),
     ],
 )
 def test_a_call_that_names_no_record_is_refused_before_the_effect(

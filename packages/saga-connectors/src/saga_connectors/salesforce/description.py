@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from saga_connectors.salesforce.errors import FieldRefused
-from saga_connectors.salesforce.session import Session, unusable
+from saga_connectors.salesforce.refusal import unusable
+from saga_connectors.salesforce.session import Session
 
 _KEPT_SECONDS = 300.0
 # What is read back from these is not what was written, so a value read before could not be put back.

@@ -17,7 +17,8 @@ from saga_connectors.salesforce.errors import (
     WriteRefused,
 )
 from saga_connectors.salesforce.record import Place, Reading, read, read_to_write, write
-from saga_connectors.salesforce.session import ANSWER_SECONDS, CONNECT_SECONDS, PreconditionFailed, Session
+from saga_connectors.salesforce.refusal import PreconditionFailed
+from saga_connectors.salesforce.session import ANSWER_SECONDS, CONNECT_SECONDS, Session
 from saga_core import (
     AlreadyUndone,
     Attempt,
@@ -112,6 +113,11 @@ async def _capture(attempt: Attempt) -> dict[str, Any]:
     place, patch = Place(args["object_type"], args["object_id"]), args["patch"]
     if not patch:
         raise FieldRefused("the patch is empty.", next="name at least one field")
+    nested = [name for name, value in patch.items() if isinstance(value, dict | list)]
+    if nested:
+        raise FieldRefused(
+            f"{', '.join(nested)}: a field takes a plain value.", next="patch related records by their own ids"
+        )
     return await asyncio.to_thread(_captured, place, patch, args["credential_ref"])
 
 

@@ -11,7 +11,8 @@ import msgspec
 
 from saga_connectors.salesforce.description import GUARDS
 from saga_connectors.salesforce.errors import FieldRefused
-from saga_connectors.salesforce.session import Session, unusable
+from saga_connectors.salesforce.refusal import unusable
+from saga_connectors.salesforce.session import Session
 
 _ID = re.compile(r"[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?", re.ASCII)
 _SETTLING_READS = 2
