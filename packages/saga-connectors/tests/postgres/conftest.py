@@ -108,12 +108,14 @@ def credential(request: pytest.FixtureRequest) -> Iterator[None]:
     set_resolver(None)
 
 
+When = Literal["before", "after", "never"]
+
+
 class Wire:
-    """A TCP line to the server that can be cut at the very moment when something is said on it.
+    """A TCP line to the server on which something can be made to happen at the very moment when a word is said.
 
     Attributes:
         dsn: Leads to the database over this line.
-        cut: Set when the armed cut has happened.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -121,24 +123,18 @@ class Wire:
         self._server = (address.hostname or "", address.port or 0)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.dsn = dsn.replace(f":{address.port}/", f":{self._listener.getsockname()[1]}/")
-        self.cut = threading.Event()
-        self._armed: tuple[bytes, Literal["before", "after"], Callable[[], object]] | None = None
+        self._armed: tuple[bytes, When, Callable[[], object]] | None = None
         self._left = 0
+        self._heard: dict[socket.socket, threading.Event] = {}
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut_at(
-        self,
-        said: bytes,
-        *,
-        when: Literal["before", "after"],
-        nth: int = 1,
-        and_then: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Cut the line when the client says something for the nth time: before the server hears it, or after it acted.
+    def on(self, word: bytes, *, cut: When, nth: int = 1, do: Callable[[], object] = lambda: None) -> None:
+        """Wait for the client to say `word` for the nth time, call `do`, and cut the line.
 
-        Either way the client hears no answer.
+        With `cut="before"` the server never hears the word. With `"after"` it has heard and answered it when `do` is
+        called, and the client never hears the answer. With `"never"` the word is passed on after `do`.
         """
-        self._armed = said, when, and_then
+        self._armed = word, cut, do
         self._left = nth
 
     def close(self) -> None:
@@ -156,41 +152,36 @@ class Wire:
     def _speak(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError), client, server:
             while said := client.recv(1 << 20):
-                if self._is_hit(said):
-                    self._cut(client, server, said)
-                    return
-                server.sendall(said)
-            server.shutdown(socket.SHUT_RDWR)
+                cut = self._act(client, server, said)
+                if cut == "never":
+                    server.sendall(said)
+                else:
+                    break
+            for end in (server, client):
+                end.shutdown(socket.SHUT_RDWR)
 
     def _answer(self, server: socket.socket, client: socket.socket) -> None:
         with suppress(OSError):
             while answer := server.recv(1 << 20):
-                if self.cut.is_set() and self._held is client:
-                    self._heard.set()
+                if client in self._heard:
+                    self._heard[client].set()
                 else:
                     client.sendall(answer)
             client.shutdown(socket.SHUT_RDWR)
 
-    _held: socket.socket | None = None
-    _heard: threading.Event
-
-    def _is_hit(self, said: bytes) -> bool:
+    def _act(self, client: socket.socket, server: socket.socket, said: bytes) -> When:
         if self._armed is None or self._armed[0] not in said:
-            return False
+            return "never"
         self._left -= 1
-        return self._left == 0
-
-    def _cut(self, client: socket.socket, server: socket.socket, said: bytes) -> None:
-        assert self._armed is not None
-        _, when, and_then = self._armed
-        self._heard, self._held, self._armed = threading.Event(), client, None
-        self.cut.set()
-        if when == "after":
+        if self._left:
+            return "never"
+        (_, cut, do), self._armed = self._armed, None
+        if cut == "after":
+            heard = self._heard[client] = threading.Event()
             server.sendall(said)
-            assert self._heard.wait(10)
-        and_then()
-        for end in (client, server):
-            end.shutdown(socket.SHUT_RDWR)
+            assert heard.wait(30)
+        do()
+        return cut
 
 
 @pytest.fixture

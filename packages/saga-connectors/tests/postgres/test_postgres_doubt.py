@@ -1,0 +1,242 @@
+"""The answer to a commit is lost, or the process is killed around it: the server tells what became of it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saga_connectors import postgres
+from saga_connectors.credentials import set_resolver, variable
+from saga_connectors.postgres import _update, errors
+from saga_connectors.postgres._transaction import LANDS_WITHIN, Connection, Transaction
+from saga_connectors.postgres._update import landed
+from saga_core import Attempt, Landed, NotLanded, Saga, Unknown, saga_scope
+
+pytestmark = pytest.mark.anyio
+Rows = Callable[[str], Awaitable[list[str]]]
+Unwound = Callable[[], AbstractAsyncContextManager[Saga]]
+
+ORDERS = ["(1,new,10.00,a)", "(2,new,20.50,b)", "(3,,30.00,c)"]
+PAID = ["(1,paid,10.00,a)", *ORDERS[1:]]
+COMMIT = b"COMMIT\0"
+
+AGENT = """
+import asyncio, sys
+from datetime import UTC, datetime, timedelta
+from saga_connectors import postgres
+from saga_core import saga_scope
+
+# In earnest it takes longer until a proof counts that nothing landed; see LANDS_WITHIN.
+postgres.update._declaration.lands_within = timedelta(milliseconds=300)
+
+async def main(store):
+    async with saga_scope("agent", store=store):
+        await postgres.update(table="orders", set={"status": "paid"}, where={"id": 1}, credential_ref="pg")
+        raise RuntimeError("the agent failed")
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a proof that nothing landed count at once; in earnest it has to wait for `LANDS_WITHIN`."""
+    declaration: Any = postgres.update._declaration  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert declaration.lands_within == LANDS_WITHIN
+    monkeypatch.setattr(declaration, "lands_within", timedelta())
+
+
+async def _pay() -> Any:
+    return await postgres.update(table="orders", set={"status": "paid"}, where={"id": 1}, credential_ref="pg")
+
+
+async def test_a_lost_answer_to_a_commit_that_landed_is_as_if_nothing_had_happened(
+    world: Connection, wire: Any, unwound: Unwound, rows: Rows
+) -> None:
+    set_resolver(lambda _: wire.dsn)
+    wire.on(COMMIT, cut="after")
+    async with unwound() as saga:
+        assert await _pay() == [{"id": "1", "status": "paid"}]
+        assert await rows("orders") == PAID
+    assert [step.state for step in saga.report.steps] == ["undone"]
+    assert await rows("orders") == ORDERS
+
+
+async def test_a_commit_that_never_reached_the_server_is_in_doubt_and_then_proven_not_landed(
+    world: Connection, wire: Any, rows: Rows, soon: None
+) -> None:
+    set_resolver(lambda _: wire.dsn)
+    wire.on(COMMIT, cut="before")
+    async with saga_scope(store="memory:") as saga:
+        with pytest.raises(errors.CommitInDoubt) as doubt:
+            await _pay()
+    assert not postgres.update._declaration.proves_not_landed(doubt.value)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert [step.state for step in saga.report.steps] == ["not_landed"]
+    assert saga.report.is_clean
+    assert await rows("orders") == ORDERS
+
+
+async def test_a_backend_terminated_before_the_commit_is_proven_not_landed(
+    world: Connection, dsn: str, wire: Any, binaries: Any, rows: Rows, soon: None
+) -> None:
+    def terminate() -> None:
+        query = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'saga'"
+        subprocess.run([binaries.folder / "psql", "-XAt", "-c", query, dsn], check=True, capture_output=True)
+
+    set_resolver(lambda _: wire.dsn)
+    wire.on(COMMIT, cut="never", do=terminate)
+    async with saga_scope(store="memory:") as saga:
+        with pytest.raises(errors.CommitInDoubt):
+            await _pay()
+    assert [step.state for step in saga.report.steps] == ["not_landed"]
+    assert await rows("orders") == ORDERS
+
+
+async def test_an_undo_whose_answer_was_lost_is_found_done_and_not_done_twice(
+    world: Connection, wire: Any, unwound: Unwound, rows: Rows
+) -> None:
+    await world.execute(
+        """
+        CREATE TABLE history (status text);
+        CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN INSERT INTO history VALUES (NEW.status); RETURN NULL; END';
+        CREATE TRIGGER remember AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION remember();
+        """
+    )
+    set_resolver(lambda _: wire.dsn)
+    async with unwound() as saga:
+        await _pay()
+        wire.on(COMMIT, cut="after")
+    assert [step.state for step in saga.report.steps] == ["undone"]
+    assert await rows("orders") == ORDERS
+    assert sorted(await rows("history")) == ["(new)", "(paid)"]
+
+
+async def _asked(key: str, xid: str | None) -> Landed[Any] | NotLanded | Unknown:
+    async with Transaction("pg") as transaction:
+        return await landed(transaction, key, xid, schema="saga")
+
+
+async def test_the_server_tells_each_fate_of_a_transaction_apart(world: Connection, connect: Any) -> None:
+    other: Connection = await connect()
+    effect = "INSERT INTO saga.effects (key, relation, before, after) VALUES ('k', 't', '[]', '[]') RETURNING xid::text"
+    assert isinstance(await _asked("k", None), NotLanded)
+
+    await other.execute("BEGIN")
+    ((xid,),) = await other.fetch(effect)
+    running = await _asked("k", xid)
+    assert isinstance(running, Unknown)
+    assert "in progress" in running.reason
+    await other.execute("ROLLBACK")
+    assert isinstance(await _asked("k", xid), NotLanded)
+
+    ((xid,),) = await other.fetch(effect)
+    assert isinstance(await _asked("k", xid), Landed)
+    assert isinstance(await _asked("k", None), Landed)
+    await other.execute("DELETE FROM saga.effects")
+    deleted = await _asked("k", xid)
+    assert isinstance(deleted, Unknown)
+    assert "deleted" in deleted.reason
+
+    with pytest.raises(errors.RolledBack):
+        await _asked("k", str(int(xid) + 1_000_000))
+
+
+async def test_a_database_that_cannot_be_asked_tells_nothing(world: Connection) -> None:
+    probe: Any = _update._probe  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    captured = {"effects_schema": "saga"}
+    attempt = Attempt("postgres.update", 1, {"credential_ref": "pg"}, "k", datetime.now(UTC), captured, {})
+    assert isinstance(await probe(attempt), NotLanded)
+    await world.execute("DROP TABLE saga.effects")
+    assert isinstance(await probe(attempt), Unknown)
+    set_resolver(lambda _: "postgresql://postgres@127.0.0.1:1/nowhere")
+    assert isinstance(await probe(attempt), Unknown)
+
+
+class Crash:
+    """An agent in a process of its own, over a line that kills it at a chosen moment."""
+
+    def __init__(self, folder: Path, wire: Any, dsn: str) -> None:
+        self._store = f"file:{folder / 'saga'}"
+        self._wire = wire
+        self._dsn = dsn
+        self._running: list[subprocess.Popen[str]] = []
+
+    def run_agent(self, *, killed_at: bytes, cut: str, nth: int = 1) -> None:
+        """Run the agent until it is killed."""
+        agent = self._start(["-c", AGENT, self._store], self._wire.dsn)
+        self._wire.on(killed_at, cut=cut, nth=nth, do=agent.kill)
+        _, stderr = agent.communicate(timeout=60)
+        assert agent.returncode == -9, stderr
+
+    def recover(self, times: int) -> list[str]:
+        """Run so many recoveries at once, each in a process of its own, and return what they printed."""
+        options = ["--store", self._store, "--import", "saga_connectors.postgres", "--wait", "20"]
+        running = [self._start(["-m", "saga_core", "recover", *options], self._dsn) for _ in range(times)]
+        printed = ["".join(one.communicate(timeout=60)) for one in running]
+        assert [one.returncode for one in running] == [0] * times, printed
+        return printed
+
+    def _start(self, arguments: list[str], dsn: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, variable("pg"): dsn}
+        self._running.append(
+            subprocess.Popen(
+                [sys.executable, *arguments],
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        return self._running[-1]
+
+    def close(self) -> None:
+        for one in self._running:
+            one.kill()
+            one.communicate()
+
+
+@pytest.fixture
+def crash(tmp_path: Path, wire: Any, dsn: str) -> Iterator[Crash]:
+    crash = Crash(tmp_path, wire, dsn)
+    yield crash
+    crash.close()
+
+
+@pytest.mark.parametrize(
+    ("killed_at", "cut", "nth", "left"),
+    [
+        pytest.param(b"INSERT INTO", "before", 1, ORDERS, id="before-the-note"),
+        pytest.param(COMMIT, "before", 1, ORDERS, id="before-the-commit"),
+        pytest.param(COMMIT, "after", 1, PAID, id="before-the-outcome"),
+        pytest.param(COMMIT, "before", 2, PAID, id="before-the-commit-of-the-undo"),
+        pytest.param(COMMIT, "after", 2, ORDERS, id="before-the-outcome-of-the-undo"),
+    ],
+)
+async def test_after_a_kill_two_recoveries_at_once_leave_the_world_as_it_was(
+    world: Connection, crash: Crash, rows: Rows, killed_at: bytes, cut: str, nth: int, left: list[str]
+) -> None:
+    await world.execute(
+        """
+        CREATE TABLE history (status text);
+        CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN INSERT INTO history VALUES (NEW.status); RETURN NULL; END';
+        CREATE TRIGGER remember AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION remember();
+        """
+    )
+    crash.run_agent(killed_at=killed_at, cut=cut, nth=nth)
+    assert await rows("orders") == left
+    crash.recover(2)
+    assert await rows("orders") == ORDERS
+    # Each landed change was undone once, and nothing else was ever written.
+    assert sorted(await rows("history")) in ([], ["(new)", "(paid)"])
+    assert (await rows("history") == []) == (await rows("saga.effects") == [])
+    await world.execute("UPDATE orders SET status = 'paid' WHERE id = 1")
+    crash.recover(1)
+    assert await rows("orders") == PAID
