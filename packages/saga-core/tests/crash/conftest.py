@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,10 +27,12 @@ def keyed_ledger() -> Iterator[LedgerProcess]:
 
 
 @pytest.fixture
-def scene(ledger: LedgerProcess, tmp_path: Path) -> Scene:
-    return Scene(ledger, tmp_path / "sagas")
+def scene(ledger: LedgerProcess, tmp_path: Path) -> Iterator[Scene]:
+    with closing(Scene(ledger, tmp_path / "sagas")) as scene:
+        yield scene
 
 
 @pytest.fixture
-def keyed_scene(keyed_ledger: LedgerProcess, tmp_path: Path) -> Scene:
-    return Scene(keyed_ledger, tmp_path / "sagas")
+def keyed_scene(keyed_ledger: LedgerProcess, tmp_path: Path) -> Iterator[Scene]:
+    with closing(Scene(keyed_ledger, tmp_path / "sagas")) as scene:
+        yield scene

@@ -74,7 +74,7 @@ class Inquest:
             found += [f"saga {base} charged twice: {amounts}"] if len(amounts) > len(standing) else []
             bodies = self.bodies.get(base, [])
             is_kept = any(body.state == "committed" for body in bodies)
-            expected = KEPT[plan.removesuffix("_async")] if is_kept else frozenset[int]()
+            expected = set(KEPT[plan.removesuffix("_async")]) if is_kept else set[int]()
             cased = {amount % 10 for body in bodies for amount in (body.cased if body.cased is not None else {1, 2})}
             states = ", ".join(body.state for body in bodies) or "without a record"
             if (standing ^ expected) - cased:

@@ -41,6 +41,13 @@ class Scene:
         self.ledger = ledger
         self.store = store
         self._lands_within = lands_within
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def close(self) -> None:
+        """Kill whatever still lives here."""
+        for process in self._started:
+            process.kill()
+            process.communicate()
 
     def start(
         self, orders: VictimOrders | RescuerOrders, *, lands_within: float | None = None
@@ -54,13 +61,15 @@ class Scene:
             "LEDGER_PORT": str(self.ledger.port),
             "LANDS_WITHIN": str(self._lands_within if lands_within is None else lands_within),
         }
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", module, msgspec.json.encode(orders)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
         )
+        self._started.append(process)
+        return process
 
     def victim(self, **orders: Any) -> VictimOrders:
         """Return orders for a victim of this store."""
