@@ -22,7 +22,7 @@ MAX_DEPTH = 100
 
 
 def _foreign(value: Any) -> Any:
-    model: type[Any] = type(value)
+    model = cast("type[Any]", type(value))
     kind = model.__qualname__
     dump = getattr(model, "model_dump", None)
     if dump is None:

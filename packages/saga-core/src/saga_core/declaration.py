@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from saga_core.answers import Compensation
 from saga_core.codec import thaw
 from saga_core.errors import DeclarationError
+from saga_core.records import EMPTY
 from saga_core.signature import Signature, refuse_unrunnable, restore
 
 if TYPE_CHECKING:
@@ -204,7 +205,10 @@ class Declaration:
         declared = self.not_landed
         if isinstance(declared, (type, tuple)):
             return isinstance(error, declared)  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
-        return bool(declared(error))
+        try:
+            return bool(declared(error))
+        except Exception:  # noqa: BLE001 -- a predicate that raises has proven nothing
+            return False
 
     def money_of(self, args: Mapping[str, Any]) -> tuple[Any, str | None]:
         """Return the amount and currency that the arguments name, as they stand there."""
@@ -215,7 +219,7 @@ class Declaration:
         return _at_path(args, amount), named if isinstance(named, str) else currency
 
     def attempt(
-        self, args: Raw, key: str, at: int, captured: Raw | None = None, notes: Mapping[str, Any] | None = None
+        self, args: Raw, key: str, at: int, captured: Raw = EMPTY, notes: Mapping[str, Any] | None = None
     ) -> Attempt:
         """Return an attempt as capture and probe see it: everything from the bytes that the log holds."""
         recorded = thaw(args)
@@ -223,9 +227,7 @@ class Declaration:
             hints = self.signature.hints()
             recorded = {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
         started = datetime.fromtimestamp(at / 1e9, UTC)
-        return Attempt(
-            self.name, self.version, recorded, key, started, None if captured is None else thaw(captured), notes or {}
-        )
+        return Attempt(self.name, self.version, recorded, key, started, thaw(captured), notes or {})
 
     def attempt_of(self, step: StepView, key: str) -> Attempt:
         """Return a recorded step as capture and probe see it."""

@@ -6,9 +6,10 @@ the fold of a prefix.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from saga_core.records import (
+    EMPTY,
     Adopted,
     Applied,
     Began,
@@ -108,7 +109,7 @@ class StepView:
         self.attempt = record.attempt
         self.parent = record.parent
         self.args = record.args
-        self.asked = record.asked
+        self.asked = record.args if record.asked == EMPTY else record.asked
         self.captured = record.captured
         self.tier = record.tier
         self.lands_within = record.lands_within
@@ -277,12 +278,48 @@ def fold(records: Iterable[Record]) -> SagaView:
     return view
 
 
+def check(view: SagaView, record: Record) -> None:
+    """Tell whether a record may follow.
+
+    Raises:
+        FoldError: It does not fit what stands before it.
+    """
+    allowed = _ALLOWED.get(type(record))
+    if allowed is None:
+        _check_saga(view, record)
+        return
+    number = cast("Applied", record).step  # each record of the table names a step
+    step = view.steps.get(number)
+    if step is None or step.state not in allowed:
+        state = "unknown" if step is None else step.state
+        raise FoldError(f"a {type(record).__name__} record cannot follow: step {number} is {state}")
+
+
+def _check_saga(view: SagaView, record: Record) -> None:
+    match record:
+        case Began() if view.began is not None:
+            raise FoldError("a saga begins once")
+        case Intended() if record.step in view.steps:
+            raise FoldError(f"step {record.step} is there already")
+        case UnwindBegan() if record.scope == "" and view.ended == "committed":
+            raise FoldError("a committed saga is not unwound")
+        case Committed() if view.unwinding:
+            raise FoldError("a saga that unwinds is not committed")
+        case RolledBack():
+            for step in view.steps.values():
+                if step.state not in PROVEN:
+                    raise FoldError(f"step {step.number} is {step.state}: the saga is not rolled back")
+        case _:
+            pass
+
+
 def apply(view: SagaView, record: Record) -> None:
     """Change the view by one record.
 
     Raises:
         FoldError: The record does not fit.
     """
+    check(view, record)
     try:
         _RULES[type(record)](view, record)
     except KeyError as missing:
@@ -292,8 +329,6 @@ def apply(view: SagaView, record: Record) -> None:
 
 
 def _began(view: SagaView, record: Began) -> None:
-    if view.began is not None:
-        raise FoldError("a saga begins once")
     view.began = view.owner = record
     view.scopes[""].name = record.name
 
@@ -331,8 +366,6 @@ def _refused(view: SagaView, record: Refused) -> None:
 
 
 def _intended(view: SagaView, record: Intended) -> None:
-    if record.step in view.steps:
-        raise FoldError(f"step {record.step} is there already")
     step = StepView(record)
     for other in view.running:
         step.overlaps.add(other)
@@ -363,8 +396,6 @@ def _order(view: SagaView, step: StepView) -> None:
 
 def _applied(view: SagaView, record: Applied) -> None:
     step = view.steps[record.step]
-    if step.state not in {"intended", "in_doubt", "not_landed"}:
-        raise FoldError(f"step {record.step} is {step.state}: it cannot land now")
     step.stray = record.stray
     _left(view, step)
     step.state = "applied"
@@ -388,8 +419,6 @@ def _doubted(view: SagaView, record: Doubted) -> None:
 
 def _missed(view: SagaView, record: Missed) -> None:
     step = view.steps[record.step]
-    if step.state not in {"intended", "in_doubt", "not_landed"}:
-        raise FoldError(f"step {record.step} is {step.state}: it cannot be missing now")
     _left(view, step)
     step.state = "not_landed"
     step.words = record.why
@@ -400,8 +429,6 @@ def _unwind_began(view: SagaView, record: UnwindBegan) -> None:
     scope = view.scopes[record.scope]
     scope.unwinding = True
     if record.scope == "":
-        if view.ended == "committed":
-            raise FoldError("a committed saga is not unwound")
         view.unwinding = True
         view.committing = False
         view.suspended = None
@@ -415,8 +442,6 @@ def _unwind_began(view: SagaView, record: UnwindBegan) -> None:
 
 def _undo_intended(view: SagaView, record: UndoIntended) -> None:
     step = view.steps[record.step]
-    if step.state not in {"applied", "undo_in_doubt", "undo_failed", "in_doubt"}:
-        raise FoldError(f"step {record.step} is {step.state}: it cannot be undone now")
     _left(view, step)
     step.state = "undoing"
     step.undo = record.undo
@@ -432,14 +457,13 @@ _AFTER_UNDO: dict[str, StepState] = {
     "pending": "undo_pending",
     "conflict": "conflict",
     "failed": "undo_in_doubt",
+    "cut": "undo_in_doubt",
     "not_landed": "applied",
 }
 
 
 def _undo_ended(view: SagaView, record: UndoEnded) -> None:
     step = view.steps[record.step]
-    if step.state not in {"undoing", "undo_in_doubt", "undo_pending"}:
-        raise FoldError(f"step {record.step} is {step.state}: no undo of it can end now")
     step.state = _AFTER_UNDO[record.how]
     step.words = record.words or record.how
     step.undo_ended_at = record.at
@@ -469,8 +493,6 @@ def _committing(view: SagaView, record: Committing) -> None:
 
 
 def _committed(view: SagaView, record: Committed) -> None:
-    if view.unwinding:
-        raise FoldError("a saga that unwinds is not committed")
     view.ended = "committed"
     view.ended_at = record.at
     view.committing = False
@@ -481,9 +503,6 @@ def _committed(view: SagaView, record: Committed) -> None:
 
 
 def _rolled_back(view: SagaView, record: RolledBack) -> None:
-    for step in view.steps.values():
-        if step.state not in PROVEN:
-            raise FoldError(f"step {step.number} is {step.state}: the saga cannot be rolled back")
     view.ended = "rolled_back"
     view.ended_at = record.at
     for case in view.cases:
@@ -501,12 +520,20 @@ def _suspended(view: SagaView, record: Suspended) -> None:
 
 def _resent(view: SagaView, record: Resent) -> None:
     step = view.steps[record.step]
-    if step.state != "in_doubt":
-        raise FoldError(f"step {record.step} is {step.state}: it cannot be sent again now")
     step.state = "intended"
     view.in_doubt.discard(step.number)
     view.running.add(step.number)
 
+
+_ALLOWED: dict[type[Any], frozenset[StepState]] = {
+    Applied: frozenset({"intended", "in_doubt", "not_landed"}),
+    Doubted: frozenset({"intended", "in_doubt"}),
+    Missed: frozenset({"intended", "in_doubt", "not_landed"}),
+    Resent: frozenset({"in_doubt"}),
+    UndoIntended: frozenset({"applied", "undo_in_doubt", "undo_failed", "in_doubt"}),
+    UndoEnded: frozenset({"undoing", "undo_in_doubt", "undo_pending"}),
+}
+"""The states that a step may be in when a record of the kind follows."""
 
 _RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
     Began: _began,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from saga_core import registry
+from saga_core.fold import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from saga_core.answers import Compensation
     from saga_core.declaration import Declaration
     from saga_core.fold import SagaView, StepView
     from saga_core.inverse import Inverse
@@ -47,21 +49,32 @@ def declaration_of(step: StepView) -> Declaration | None:
     return registry.ACTIONS.get(step.action)
 
 
+def uncased(view: SagaView) -> list[StepView]:
+    """Return the steps about which something is to be found out and no open case tells."""
+    cased = {case.step for case in view.open_cases}
+    return [step for step in view.steps.values() if step.state in OPEN and step.number not in cased]
+
+
 def unmet(view: SagaView) -> list[str]:
     """Return, in words, the handlers that the saga's pending work needs and this process lacks."""
     lacking: list[str] = []
     for step in view.steps.values():
         if step.state in {"intended", "in_doubt"}:
-            if declaration_of(step) is None:
+            declared = declaration_of(step)
+            if declared is None:
                 lacking.append(f"action {step.action!r}")
+            elif declared.probe is None and step.keyed_undo is not None:
+                lacking += _misfit(step.keyed_undo)
         elif step.state in {"applied", "undoing", "undo_in_doubt", "undo_pending"} and step.undo is not None:
-            if view.ended == "committed":
-                continue
-            handler = inverse_of(step)
-            why = "is not registered" if handler is None else handler.fits(step.undo)
-            if why is not None:
-                lacking.append(f"inverse {step.undo.inverse!r} ({why})")
+            if view.ended != "committed":
+                lacking += _misfit(step.undo)
     return sorted(set(lacking))
+
+
+def _misfit(undo: Compensation) -> list[str]:
+    handler = registry.INVERSES.get(undo.inverse)
+    why = "is not registered" if handler is None else handler.fits(undo)
+    return [] if why is None else [f"inverse {undo.inverse!r} ({why})"]
 
 
 def next_move(
@@ -170,7 +183,7 @@ def _settle(view: SagaView, step: StepView, up: int, asked: Mapping[int, int]) -
     if declared is not None and declared.probe is not None:
         return _when(asked.get(step.number, 0), up, Move("ask", step))
     if step.keyed_undo is not None and view.is_doomed(step):
-        return Move("undo_unasked", step)
+        return _when((step.doubted_up or 0) + step.lands_within, up, Move("undo_unasked", step))
     why = "its action is not registered here" if declared is None else "nothing is declared that could ask"
     return Move("case", step, f"it may have landed, and {why}")
 
@@ -189,7 +202,7 @@ def _repeat(step: StepView, up: int, asked: Mapping[int, int]) -> Move:
     handler = inverse_of(step)
     if handler is None:
         return Move("case", step, "its undo may have landed, and its inverse is not registered here")
-    if step.trials >= MAX_TRIALS and step.undo_raised:
+    if step.trials >= MAX_TRIALS:
         return Move("case", step, f"its undo failed {step.trials} times: {step.words}")
     due = step.undo_up + step.undo_wait if step.undo_raised else asked.get(step.number, 0)
     if handler.probe_fn is not None:

@@ -15,7 +15,7 @@ from msgspec import Raw
 from saga_core.answers import Compensation
 
 EMPTY = Raw(b"\xc0")
-"""The encoded None."""
+"""The encoded None: what stands for a frozen value that there is none of."""
 
 
 class Began(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -79,7 +79,10 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class Intended(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """An effect is about to start; written, and durable within its tier, before it does."""
+    """An effect is about to start; written, and durable within its tier, before it does.
+
+    `asked` are the arguments as they were given, where `args` completes them; EMPTY else, as for `captured`.
+    """
 
     step: int
     at: int
@@ -91,8 +94,8 @@ class Intended(msgspec.Struct, frozen=True, array_like=True, tag=6):
     attempt: int
     parent: int | None
     args: Raw
-    asked: Raw | None
-    captured: Raw | None
+    asked: Raw
+    captured: Raw
     tier: str
     lands_within: int
     resource: str | None = None
@@ -157,7 +160,7 @@ class UndoIntended(msgspec.Struct, frozen=True, array_like=True, tag=12):
 
 
 class UndoEnded(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """What became of an undo: undone, already, pending, conflict, failed (try again) or not_landed."""
+    """What became of an undo: undone, already, pending, conflict, failed (try again), cut or not_landed."""
 
     step: int
     at: int

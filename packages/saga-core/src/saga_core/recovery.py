@@ -17,7 +17,7 @@ from saga_core.engine.session import log
 from saga_core.engine.unwind import unwind
 from saga_core.errors import LogDamaged, StoreError
 from saga_core.gate import DEFAULT
-from saga_core.plan import next_move, unmet
+from saga_core.plan import next_move, uncased, unmet
 from saga_core.records import UnwindBegan
 from saga_core.report import Report, report_of, summary
 from saga_core.stores.boot import boot_id
@@ -120,7 +120,7 @@ def _recover_one(store: Backend, saga: str, wait: timedelta, grace: timedelta) -
         view = fold.fold(look.records)
         if owner is not None:
             return Found(saga, "owned", f"owned by {owner}", report_of(view))
-        early = _not_now(view, grace)
+        early = _not_now(view, wait, grace)
         if early is not None:
             return Found(saga, early[0], early[1], report_of(view))
         claimed = store.claim(saga)
@@ -136,24 +136,26 @@ def _recover_one(store: Backend, saga: str, wait: timedelta, grace: timedelta) -
         return Found(saga, "failed", str(broken.args[0]))
 
 
-def _not_now(view: SagaView, grace: timedelta) -> tuple[Outcome, str] | None:
+def _not_now(view: SagaView, wait: timedelta, grace: timedelta) -> tuple[Outcome, str] | None:
     """Return why nothing is done about a free saga in this pass; nothing is adopted before something is due."""
     if view.began is None or view.is_settled:
         return None
     if view.state == "suspended":
         return "suspended", f"suspended ({view.suspended}); a scope with key {view.began.key!r} resumes it"
     move = _next(view)
-    if view.state in {"needs_human", "committed"} and move.kind == "done":
+    if view.state in {"needs_human", "committed"} and move.kind == "done" and not uncased(view):
         return "needs_human", f"{len(view.open_cases)} cases wait for a person"
     lacking = unmet(view)
     if lacking:
         return "no_handler", f"not registered here: {', '.join(lacking)}; import the module that declares it"
-    if view.began.key is not None and not view.unwinding and view.adopted is None:
+    if view.began.key is not None and not view.unwinding:
         left = grace.total_seconds() - (SYSTEM.wall() - view.last_at) / _SECOND
         if left > 0:
             return "not_due", f"whoever has its key {view.began.key!r} may resume it; due in {left:.0f} s"
     if view.unwinding and move.kind == "wait" and move.due is not None:
-        return "waiting", f"due in {(move.due - SYSTEM.up()) / _SECOND:.0f} s; {summary(view)}"
+        left = (move.due - SYSTEM.up()) / _SECOND
+        if left > wait.total_seconds():
+            return "waiting", f"due in {left:.0f} s; {summary(view)}"
     return None
 
 
@@ -162,13 +164,12 @@ def _next(view: SagaView) -> Move:
     asked: dict[int, int] = {}
     if view.adopted is not None and view.adopted.boot == boot_id():
         again = view.adopted.up + _ASK_AGAIN
-        asked = {number: min(again, _final(view, number)) for number in view.in_doubt}
+        for step in view.steps.values():
+            if step.state == "in_doubt":
+                asked[step.number] = min(again, (step.doubted_up or 0) + step.lands_within)
+            elif step.state == "undo_in_doubt":
+                asked[step.number] = min(again, step.undo_up + step.lands_within)
     return next_move(view, up=SYSTEM.up(), wall=SYSTEM.wall(), asked=asked)
-
-
-def _final(view: SagaView, number: int) -> int:
-    step = view.steps[number]
-    return (step.doubted_up or 0) + step.lands_within
 
 
 def _take(store: Backend, log_: Log, reading: Reading, wait: timedelta) -> Found | None:

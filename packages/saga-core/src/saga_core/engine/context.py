@@ -67,6 +67,7 @@ class Step:
 
     @property
     def key(self) -> str:
+        """The idempotency key of this attempt, to be sent to the remote."""
         if self._key is None:
             self._key = self._session.key_of(self.position, self._purpose, self.attempt)
         return self._key

@@ -9,6 +9,7 @@ from saga_core.engine.session import log
 from saga_core.engine.unwind import open_case, unwind
 from saga_core.errors import ApprovalPending, CommitUnknown, RollbackIncomplete, StoreError
 from saga_core.fold import PROVEN
+from saga_core.plan import uncased
 from saga_core.records import (
     Committed,
     Committing,
@@ -193,14 +194,18 @@ async def _unwind_all(io: Io, session: Session, reason: str, until: int) -> None
 
 async def finish(io: Io, session: Session, move: Move) -> None:
     """Write how the unwinding ended, or give what remains to the janitor."""
-    if session.is_stopped and move.kind == "wait":
-        if not session.is_busy(lambda _: True):
-            session.log.release()
+    if session.is_busy(lambda _: True):
+        janitor.take(session, None)
         return
-    if move.kind == "wait" or session.is_busy(lambda _: True):
-        janitor.take(session, move.due)
+    if move.kind == "wait":
+        if session.is_stopped:
+            session.log.release()
+        else:
+            janitor.take(session, move.due)
         return
     view = session.view
+    for step in uncased(view):
+        open_case(session, step, f"nothing more can be done about it here: it is {step.state.replace('_', ' ')}")
     is_proven = all(step.state in PROVEN for step in view.steps.values())
     at = session.clock.wall()
     written = session.append(RolledBack(at) if is_proven else Parked(at))

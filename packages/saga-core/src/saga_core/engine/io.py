@@ -161,6 +161,19 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("the engine waited for an event loop on a path that has none")
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Tell whether an error ends the engine's own work here, rather than being what a user's handler raised."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    import sys  # noqa: PLC0415
+
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or not isinstance(error, asyncio.CancelledError) or not on_loop_thread():
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def on_loop_thread() -> bool:
     """Tell whether an event loop is running in this thread."""
     import sys  # noqa: PLC0415

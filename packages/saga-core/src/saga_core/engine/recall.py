@@ -74,7 +74,7 @@ async def _refuse_repeat(call: Invocation, asked: Raw) -> None:
 
 
 def _is_same(declared: Declaration, step: StepView, asked: Raw) -> bool:
-    recorded, now = codec.thaw(step.asked or step.args), codec.thaw(asked)
+    recorded, now = codec.thaw(step.asked), codec.thaw(asked)
     if declared.identity is None:
         return recorded == now
     return all(recorded.get(name) == now.get(name) for name in declared.identity)

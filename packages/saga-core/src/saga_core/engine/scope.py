@@ -22,6 +22,7 @@ from saga_core.stores import open_store
 from saga_core.stores.store import Backend
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
     from typing import ParamSpec, TypeVar
 
@@ -221,7 +222,13 @@ class Scope:
         node = self._close()
         if node is None:
             return
-        problem = drive(end(SYNC, node, None, self._limits)) if _is_plain(node, error) else self._end_aside(node, error)
+        try:
+            problem = (
+                drive(end(SYNC, node, None, self._limits)) if _is_plain(node, error) else self._end_aside(node, error)
+            )
+        except BaseException:
+            _pass_on(node)
+            raise
         if problem is not None and error is None:
             raise problem
 
@@ -277,22 +284,38 @@ class Scope:
             _say_late(node, error)
         elif not ending.cancelled():
             problem = ending.result()
-        if error is None:
-            if cancelled is not None:
+        if cancelled is not None:
+            if error is None:
                 raise cancelled
-            if problem is not None:
-                raise problem
+            task = asyncio.current_task()
+            assert task is not None
+            loop.call_soon(_redeliver, task, cancelled)
+        elif error is None and problem is not None:
+            raise problem
 
 
 async def _end_on_loop(node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
-    import asyncio  # noqa: PLC0415
-
     try:
         return await end(ASYNC, node, error, limits)
-    except asyncio.CancelledError:
-        if node.parent is None:
-            janitor.take(node.session, node.session.clock.up())
+    except BaseException:
+        _pass_on(node)
         raise
+
+
+def _pass_on(node: Node) -> None:
+    """Have the janitor end what an interrupt left half ended."""
+    if node.parent is None:
+        janitor.take(node.session, None)
+
+
+def _redeliver(task: asyncio.Task[Any], cancelled: asyncio.CancelledError) -> None:
+    """Cancel a task again whose cancellation was held back for the user's own exception.
+
+    Whoever cancelled it may have taken that back since, as `asyncio.timeout` does when another error passes.
+    """
+    if not task.done() and task.cancelling() > 0:
+        task.uncancel()
+        task.cancel(*cancelled.args)
 
 
 def _is_plain(node: Node, error: BaseException | None) -> bool:

@@ -77,6 +77,7 @@ class Session:
         self._bells: list[Callable[[], None]] = []
         self._torn = False
         self._is_ending = False
+        self._is_unwinding = False
         fork.watch(self)
         fork.watch(PRIVATE_LOOP)
 
@@ -122,6 +123,7 @@ class Session:
                 raise
 
     def _write(self, record: Record) -> int:
+        fold.check(self.view, record)
         self._torn = True  # stays set where an interrupt falls between the write and the state
         try:
             position = self.log.append(record)
@@ -211,6 +213,16 @@ class Session:
                 self._bells.append(ring)
                 return
         ring()
+
+    def begin_unwinding(self) -> bool:
+        """Take the one right to carry out moves; False while somebody else does."""
+        with self.lock:
+            taken, self._is_unwinding = self._is_unwinding, True
+            return not taken
+
+    def end_unwinding(self) -> None:
+        """Give the right back."""
+        self._is_unwinding = False
 
     def claim_ending(self) -> bool:
         """Take the one right to end the saga; False if somebody has it already."""

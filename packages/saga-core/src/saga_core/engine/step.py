@@ -12,7 +12,7 @@ from saga_core.engine.judge import judge
 from saga_core.engine.recall import recall
 from saga_core.engine.session import log
 from saga_core.errors import StoreError
-from saga_core.records import Intended, Missed, Resent
+from saga_core.records import EMPTY, Intended, Missed, Resent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ async def _intend(call: Invocation, position: str, attempt: int, asked: Raw, fro
                 attempt,
                 parent,
                 frozen,
-                None if frozen is asked else asked,
+                EMPTY if frozen is asked else asked,
                 captured,
                 declared.tier,
                 int(declared.lands_within.total_seconds() * _SECOND),
@@ -120,13 +120,13 @@ async def _intend(call: Invocation, position: str, attempt: int, asked: Raw, fro
 
 async def _look(
     call: Invocation, position: str, attempt: int, frozen: Raw, at: int
-) -> tuple[Raw | None, str | None, Compensation | None]:
+) -> tuple[Raw, str | None, Compensation | None]:
     """Return what is read and derived before the effect: the capture, the resource, the keyed undo."""
     declared = call.declared
     if declared.capture is None and declared.resource is None and declared.keyed_undo is None:
-        return None, None, None
+        return EMPTY, None, None
     seen = declared.attempt(frozen, call.session.key_of(position, "do", attempt), at)
-    captured = None
+    captured = EMPTY
     if declared.capture is not None:
         read = await call.io.ask(declared.capture, seen)
         captured = call.frozen(read, "what its capture read", "return JSON from the capture")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from saga_core import codec, registry
 from saga_core.answers import AlreadyUndone, Compensation, Conflict, Landed, NotLanded, Pending, Unknown
 from saga_core.engine.context import STEP, Step
+from saga_core.engine.io import is_interrupt
 from saga_core.engine.session import log
 from saga_core.plan import Move, declaration_of, inverse_of, next_move
 from saga_core.records import Applied, CaseOpened, Missed, UndoEnded, UndoIntended
@@ -44,6 +45,19 @@ async def unwind(
     Raises:
         StoreError: The log can no longer be written: nothing more is done to the world.
     """
+    if not session.begin_unwinding():
+        return Move("wait")
+    flight = session.enter("")
+    try:
+        return await _moves(io, session, within, wait_until, work_until)
+    finally:
+        session.end_unwinding()
+        session.leave(flight)
+
+
+async def _moves(
+    io: Io, session: Session, within: Callable[[StepView], bool], wait_until: int, work_until: int | None
+) -> Move:
     while True:
         now = session.clock.up()
         with session.lock:
@@ -86,13 +100,13 @@ async def carry_out(io: Io, session: Session, move: Move) -> None:
             open_case(session, step, move.words)
 
 
-def open_case(session: Session, step: StepView | None, words: str) -> None:
-    """Put something before a person."""
+def open_case(session: Session, step: StepView | None, words: str, *, logged: str | None = None) -> None:
+    """Put something before a person; `logged` are the words for the log line where `words` hold values."""
     with session.lock:
         number = len(session.view.cases) + 1
         session.append(CaseOpened(number, session.clock.wall(), None if step is None else step.number, words))
     what = "" if step is None else f" step {step.number} {step.action}:"
-    log.warning("saga %s case %d:%s %s", session.saga_id, number, what, words)
+    log.warning("saga %s case %d:%s %s", session.saga_id, number, what, logged or words)
 
 
 async def ask(io: Io, session: Session, step: StepView, *, stray: bool = True) -> None:
@@ -111,9 +125,17 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool = True) -
     key = session.key_of(step.position, "do", step.attempt)
     try:
         answer = await _with_step(io, session, step, "do", declared.probe, declared.attempt_of(step, key))
-    except Exception as error:  # noqa: BLE001 -- a probe that raises has not told
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         answer = Unknown(f"the probe raised {type(error).__qualname__}")
     final_up = (step.doubted_up or 0) + step.lands_within
+    with session.lock:
+        if step.state in {"in_doubt", "not_landed"}:  # else somebody else has asked, and logged the answer, meanwhile
+            _log_answer(session, step, answer, asked_up, final_up, stray=stray)
+
+
+def _log_answer(session: Session, step: StepView, answer: Any, asked_up: int, final_up: int, *, stray: bool) -> None:
     if isinstance(answer, Landed):
         land(session, step, cast("Landed[Any]", answer).result, stray=stray)
     elif isinstance(answer, NotLanded) and asked_up >= final_up:
@@ -201,7 +223,10 @@ async def _undo(io: Io, session: Session, step: StepView, undo: Compensation) ->
     await io.barrier(session.store, session.log, position)
     try:
         answer = await _with_step(io, session, step, "undo", handler.fn, **handler.signature.convert(undo.args))
-    except Exception as error:  # noqa: BLE001 -- raising is an inverse's word for "try again"
+    except BaseException as error:
+        if is_interrupt(error):
+            _end(session, step, "cut", f"cut short by {type(error).__qualname__}")
+            raise
         wait = _retry_after(error) or min(_FIRST_WAIT * 4 ** (step.trials - 1), _LONGEST_WAIT) * session.clock.jitter()
         words = f"the inverse raised {type(error).__qualname__}"
         log.warning("saga %s step %d %s: %s", session.saga_id, step.number, step.action, words)
@@ -216,7 +241,7 @@ def _retry_after(error: BaseException) -> float | None:
     asked = getattr(error, "retry_after", None)
     if isinstance(asked, timedelta):
         asked = asked.total_seconds()
-    if isinstance(asked, (int, float)) and asked > 0:
+    if isinstance(asked, (int, float)) and asked > 0:  # not true of NaN
         return min(float(asked), _LONGEST_ASKED_WAIT)
     return None
 
@@ -227,11 +252,12 @@ async def _answered(io: Io, session: Session, step: StepView, answer: Any) -> No
     elif isinstance(answer, AlreadyUndone):
         await _ended(io, session, step, "already", "already")
     elif isinstance(answer, Pending):
-        await _ended(io, session, step, "pending", ref=answer.ref, wait=answer.check_after.total_seconds())
+        await _ended(io, session, step, "pending", ref=str(answer.ref), wait=answer.check_after.total_seconds())
     elif isinstance(answer, Conflict):
         words = f"we wrote {_shown(answer.wrote)}, found {_shown(answer.found)}"
         await _ended(io, session, step, "conflict", words)
-        open_case(session, step, "somebody else changed what it wrote, so it was left alone")
+        logged = "the remote is not as the saga left it, so it was left alone"
+        open_case(session, step, f"{logged}: {words}", logged=logged)
     else:
         words = f"the inverse answered a {type(answer).__qualname__}; expected None, AlreadyUndone, Pending or Conflict"
         await _ended(io, session, step, "failed", words)
@@ -266,13 +292,15 @@ async def _ask_undo(io: Io, session: Session, step: StepView) -> None:
     try:
         arguments = handler.signature.convert(step.undo.args)
         answer = await _with_step(io, session, step, "undo", handler.probe_fn, **arguments)
-    except Exception as error:  # noqa: BLE001 -- a probe that raises has not told
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         answer = Unknown(f"the probe raised {type(error).__qualname__}")
     if isinstance(answer, Landed):
         await _ended(io, session, step, "undone", "undone")
     elif isinstance(answer, NotLanded):
         final_up = step.undo_up + step.lands_within
-        if handler.keyed or step.undo_raised or asked_up >= final_up:
+        if handler.keyed or asked_up >= final_up:
             await _ended(io, session, step, "not_landed", "the remote knows nothing of the undo")
         else:
             session.asked[step.number] = final_up
@@ -292,7 +320,9 @@ async def _observe(io: Io, session: Session, step: StepView) -> None:
     try:
         arguments = handler.signature.convert(step.undo.args)
         answer = await _with_step(io, session, step, "undo", handler.observe_fn, pending, **arguments)
-    except Exception as error:  # noqa: BLE001 -- it stays pending until somebody can tell
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         words = f"observing its undo raised {type(error).__qualname__}"
         log.warning("saga %s step %d %s: %s", session.saga_id, step.number, step.action, words)
         log.debug("saga %s step %d", session.saga_id, step.number, exc_info=error)
