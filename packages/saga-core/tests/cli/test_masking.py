@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from saga_core.cli.masking import mask, mask_value, shown
+from saga_core.cli.masking import mask, mask_url, mask_value, shown
 
 from .desk import Desk
 
@@ -68,7 +68,9 @@ def test_what_is_no_secret_is_shown_as_it_is(text: str) -> None:
 
 
 def test_only_the_password_in_a_url_is_hidden() -> None:
-    assert mask("postgres://app:hunter2@db:5432/x") == "postgres://app:[redacted: password]@db:5432/x"
+    hidden = "postgres://app:[redacted: password]@db:5432/x"
+    assert mask("postgres://app:hunter2@db:5432/x") == hidden
+    assert mask_url("postgres://app:hunter2@db:5432/x") == hidden
 
 
 def test_random_tokens_are_found_by_their_looks() -> None:

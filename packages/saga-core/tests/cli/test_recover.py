@@ -125,6 +125,15 @@ def test_a_live_owner_is_left_alone_and_is_a_conflict_where_only_its_saga_was_as
     assert desk.ledger() == (1, 1)
 
 
+def test_a_suspended_saga_waits_for_its_key(desk: Desk) -> None:
+    desk.python('with saga_scope("asked", key="order-2") as saga:\n charge(1)\n saga.suspend("waits for Ada")')
+    assert desk.saga("ls").stdout.startswith("⏸ suspended  asked")
+    typed = desk.saga("recover", "--import", "shop", "--resume-grace", "0")
+    assert typed.returncode == 0
+    assert "suspended (waits for Ada); a scope with key 'order-2' resumes it" in typed.stdout
+    assert desk.ledger() == (1, 0)
+
+
 def test_only_one_saga_is_recovered_where_one_is_named(desk: Desk) -> None:
     desk.kill('with saga_scope("first"): stuck(1)')
     first = desk.only_id()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from saga_core.cli.ending import Exit, Stop
 from saga_core.cli.masking import shown
+from saga_core.cli.place import name_of
 from saga_core.cli.row import row_of
 from saga_core.cli.wording import sign
 from saga_core.ids import is_saga_id
@@ -65,8 +66,8 @@ def resolve(store: Backend, prefix: str) -> str:
     if not found:
         newest = list(islice(newest_first(store), 3))
         held = f"the newest there: {', '.join(newest)} (saga ls)" if newest else "it holds no saga"
-        raise Stop(Exit.NOT_FOUND, f"no saga {shown(prefix)} in {store.url}; {held}")
+        raise Stop(Exit.NOT_FOUND, f"no saga {shown(prefix)} in {name_of(store)}; {held}")
     rows = [row_of(store, reading) for saga in found[:_SHOWN] if (reading := store.read(saga)) is not None]
     listed = "\n".join(f"  {row.saga}  {sign(row.state)}  {shown(row.name)}" for row in rows)
     more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    raise Stop(Exit.NOT_FOUND, f"{shown(prefix)} names {len(found)} sagas in {store.url}:\n{listed}{more}")
+    raise Stop(Exit.NOT_FOUND, f"{shown(prefix)} names {len(found)} sagas in {name_of(store)}:\n{listed}{more}")

@@ -59,8 +59,8 @@ def run(options: Namespace) -> Exit:
         else:
             rows.append((row, short))
     if options.json:
-        sagas = [as_json(row, short) for row, short in rows]
-        print_json({"schema_version": 1, "store": store.url, "sagas": sagas, "more": has_more})
+        sagas = [{"short": short, **as_json(row)} for row, short in rows]
+        print_json({"schema_version": 1, "store": place.name_of(store), "sagas": sagas, "more": has_more})
     else:
         _print_table([line(row, short, utc=options.utc) for row, short in rows])
         _say_what_is_missing(store, options, found=len(rows), passed=passed, has_more=has_more)
@@ -84,14 +84,14 @@ def _print_table(lines: list[tuple[str, ...]]) -> None:
 
 
 def _say_what_is_missing(store: Backend, options: Namespace, *, found: int, passed: int, has_more: bool) -> None:
-    words = ""
+    words, where = "", place.name_of(store)
     if has_more:
         words = f"the newest {found}; older ones: --limit 0"
     elif not found and passed:
-        words = f"no saga in {store.url} is {' or '.join(WORDS[state] for state in options.state)}; {passed} are not"
+        words = f"no saga in {where} is {' or '.join(WORDS[state] for state in options.state)}; {passed} are not"
     elif not found and options.open:
-        words = f"every saga in {store.url} is settled"
+        words = f"every saga in {where} is settled"
     elif not found:
-        words = f"no saga in {store.url} yet; saga_scope(...) begins one there, `saga demo` shows one elsewhere"
+        words = f"no saga in {where} yet; saga_scope(...) begins one there, `saga demo` shows one elsewhere"
     if words:
         print(words, file=sys.stderr)

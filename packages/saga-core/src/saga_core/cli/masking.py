@@ -40,11 +40,16 @@ _SECRET_PAIRS = frozenset(
 
 def mask(text: str) -> str:
     """Return the text with every part that looks like a secret replaced by the name of its kind."""
-    text = _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{_marker('password')}@", text)
+    text = mask_url(text)
     for kind, shape in _SHAPES:
         text = shape.sub(_marker(kind), text)
     text = _CARD.sub(lambda found: _marker("card number") if _is_card(found[0]) else found[0], text)
     return _LONG.sub(lambda found: _marker("token") if _is_random(found[0]) else found[0], text)
+
+
+def mask_url(url: str) -> str:
+    """Return a URL without its password."""
+    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{_marker('password')}@", url)
 
 
 def mask_value(value: Any, name: str = "") -> Any:

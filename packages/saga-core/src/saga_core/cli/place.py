@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from saga_core.cli.ending import Exit, Stop
+from saga_core.cli.masking import mask_url
 from saga_core.engine.scope import backend
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def standing(url: str | None) -> Backend:
     if "://" not in named and not Path(path, "store").is_file():
         raise Stop(Exit.NOT_FOUND, _missing(Path(path).resolve(), url))
     return backend(url)
+
+
+def name_of(store: Backend) -> str:
+    """Return the store's URL as it may be shown."""
+    return mask_url(store.url)
 
 
 def _missing(path: Path, url: str | None) -> str:

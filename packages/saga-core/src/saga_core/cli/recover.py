@@ -95,14 +95,14 @@ def run(options: Namespace) -> Exit:
     _log_to_stderr()
     store = place.standing(options.store)
     only = None if options.only is None else resolve(store, options.only)
+    progress = _Progress(store)
     with redirect_stdout(sys.stderr):
-        done = recover(
-            store, wait=options.wait, resume_grace=options.resume_grace, only=only, progress=_Progress(store)
-        )
+        done = recover(store, wait=options.wait, resume_grace=options.resume_grace, only=only, progress=progress)
     if options.json:
         print_json(_document(store, done))
     else:
-        _print_summary(store, done, only)
+        is_told = progress.has_told and sys.stdout.isatty()
+        _print_summary(store, done, only, is_told=is_told)
     return exit_of(done, is_only=only is not None)
 
 
@@ -124,12 +124,14 @@ class _Progress:
         self._store = store
         self._begun = monotonic()
         self._untold: list[Found] = []
+        self.has_told = False
 
     def __call__(self, found: Found) -> None:
         self._untold.append(found)
         if sys.stderr.isatty() or monotonic() - self._begun > _PATIENCE:
             for one in self._untold:
                 print(_line(self._store, one), file=sys.stderr)
+            self.has_told = True
             self._untold.clear()
 
 
@@ -142,16 +144,18 @@ def _name(store: Backend, found: Found) -> str:
     return "" if reading is None else shown(row_of(store, reading).name)
 
 
-def _print_summary(store: Backend, done: Pass, only: str | None) -> None:
+def _print_summary(store: Backend, done: Pass, only: str | None, *, is_told: bool) -> None:
+    """Print counts, each saga unless the same screen has it already, each case, and what to do next."""
     if not done.found:
         what = f"saga {only} is settled already" if only else "nothing is open"
-        print(f"{what} in {store.url}; nothing was done")
+        print(f"{what} in {place.name_of(store)}; nothing was done")
         return
     counts = Counter(one.outcome for one in done.found)
     told = ", ".join(f"{counts[outcome]} {words}" for outcome, words in _WORDS.items() if counts[outcome])
-    print(f"{len(done.found)} open saga{'s' if len(done.found) != 1 else ''} in {store.url}: {told}")
+    print(f"{len(done.found)} open saga{'s' if len(done.found) != 1 else ''} in {place.name_of(store)}: {told}")
     for one in done.found:
-        print(f"  {_line(store, one)}")
+        if not is_told:
+            print(f"  {_line(store, one)}")
         if one.report is not None:
             for case in one.report.cases:
                 print(f"      case {shown(case)}")
@@ -173,7 +177,7 @@ def _next_steps(done: Pass) -> list[str]:
 def _document(store: Backend, done: Pass) -> dict[str, Any]:
     return {
         "schema_version": 1,
-        "store": store.url,
+        "store": place.name_of(store),
         "needs_person": done.needs_person,
         "counts": dict(Counter(one.outcome for one in done.found)),
         "found": [

@@ -98,13 +98,12 @@ def effects(view: SagaView) -> str:
     return ", ".join(parts)
 
 
-def as_json(row: Row, short: str) -> dict[str, Any]:
+def as_json(row: Row) -> dict[str, Any]:
     """Return the row for programs; times are UTC."""
     view = row.view
     began = view.began
     return {
         "id": row.saga,
-        "short": short,
         "name": mask(row.name),
         "key": None if began is None or began.key is None else mask(began.key),
         "tags": {} if began is None else mask_value(began.tags),

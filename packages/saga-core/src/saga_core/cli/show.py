@@ -47,15 +47,15 @@ def run(options: Namespace) -> Exit:
     saga = resolve(store, options.id)
     reading = store.read(saga)
     if reading is None:
-        raise Stop(Exit.NOT_FOUND, f"saga {saga} has gone from {store.url} just now")
+        raise Stop(Exit.NOT_FOUND, f"saga {saga} has gone from {place.name_of(store)} just now")
     row = row_of(store, reading)
     if options.json:
-        print_json(_document(store.url, row, reading, records=options.records))
+        print_json(_document(place.name_of(store), row, reading, records=options.records))
     elif options.records:
         for number, record in enumerate(reading.records):
             print(_record_line(number, record, row, utc=options.utc))
     else:
-        _print_saga(store.url, row, reading, utc=options.utc)
+        _print_saga(place.name_of(store), row, reading, utc=options.utc)
     if row.damage is not None:
         print(f"saga: its log is damaged, nothing is done in its name: {shown(row.damage)}", file=sys.stderr)
         return Exit.DAMAGED
@@ -141,7 +141,7 @@ def _document(url: str, row: Row, reading: Reading, *, records: bool) -> dict[st
     document: dict[str, Any] = {
         "schema_version": 1,
         "store": url,
-        "saga": as_json(row, row.saga) | {"dropped": len(reading.dropped), "host": view.owner and view.owner.host},
+        "saga": as_json(row) | {"dropped": len(reading.dropped), "host": view.owner and view.owner.host},
         "steps": [_step(step) for step in view.steps.values()],
         "refused": [
             {

@@ -122,6 +122,9 @@ class _Teller:
         self.events.append(event)
         return event
 
+    def _note(self, at: int, step: int | None, words: str) -> None:
+        self._add(EVENT, at, step, self._action(step), words)
+
     def _action(self, step: int | None) -> str:
         return "" if step is None else self._actions.get(step, "")
 
@@ -183,9 +186,9 @@ class _Teller:
                 of = f" of savepoint {scope}" if scope else ""
                 self._add(EVENT, record.at, None, f"unwinding{of} begins: {shown(record.reason)}")
             case CaseOpened():
-                self._add(EVENT, record.at, record.step, self._action(record.step), f"case: {shown(record.words)}")
+                self._note(record.at, record.step, f"case: {shown(record.words)}")
             case LeftInPlace():
-                self._add(EVENT, record.at, record.step, self._action(record.step), f"left in place: {record.why}")
+                self._note(record.at, record.step, f"left in place: {shown(record.why)}")
             case Resent():
                 self._calls[record.step] = self._add(
                     FORWARD, record.at, record.step, f"{self._action(record.step)} sent again under the same key", None

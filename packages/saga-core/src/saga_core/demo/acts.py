@@ -1,6 +1,7 @@
 """The four acts of the demo, played on any world; what each leaves there is read from the world, never from our logs.
 
-A package with a world of its own makes it a `World` and ends its entry point (group `saga.demo`, name `full`) in `run`.
+A package with a world of its own makes it a `World`, and its entry point (group `saga.demo`, name `full`) calls `run`
+with it. What the world needs must be missed when the entry point is loaded, so that the simulated world can step in.
 """
 
 from __future__ import annotations
