@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -127,9 +128,11 @@ def test_a_lazy_request_is_served_soon_and_once(open_on: OpenOn, begin: Begin) -
     disk, store = fresh(open_on)
     log = begin(store)
     position = log.append(records.Committing(1))
+    asked = time.monotonic()
     for _ in range(100):
         log.sync_soon()
     assert disk.told.acquire(timeout=30)
+    assert time.monotonic() - asked >= 0.005, "an ordinary sync had no time to come first"
     store.close()  # the thread has ended: whatever it was going to do is done
     assert log.durable == position
     assert len(disk.synced) == 1

@@ -153,17 +153,22 @@ def test_a_log_of_another_store_is_damage(store: FileStore, begin: Begin, place:
         elsewhere.claim(path.stem)
 
 
-def test_a_saga_in_both_places_is_damage(store: FileStore, begin: Begin, place: Path) -> None:
+@pytest.mark.parametrize("copied", ["open", "done"])
+def test_a_saga_in_both_places_is_damage(store: FileStore, begin: Begin, place: Path, copied: str) -> None:
     path = left_behind(store, begin, place)
     claimed = store.claim(path.stem)
     assert claimed is not None
     claimed[0].settle()
     (settled,) = (place / "done").glob("*/*.log")
-    shutil.copy(settled, path)
+    if copied == "open":
+        shutil.copy(settled, path)
+    else:
+        settled.rename(path)
+        shutil.copy(path, settled)
     reading = store.read(path.stem)
     assert reading is not None
     assert reading.damage is not None
-    with pytest.raises(LogDamaged):
+    with pytest.raises(LogDamaged, match="restored copy"):
         store.claim(path.stem)
 
 
