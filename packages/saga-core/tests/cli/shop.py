@@ -37,6 +37,7 @@ def ledger() -> sqlite3.Connection:
 def _book(amount: int) -> str:
     key = current_step().key
     charge = f"ch_{key[:8]}"
+    current_step().note_sync(desk=1)
     with closing(ledger()) as books:
         books.execute("insert into charges values (?, ?, ?)", (key, charge, amount))
     return charge

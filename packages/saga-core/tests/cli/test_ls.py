@@ -134,7 +134,8 @@ def test_a_log_without_any_record_is_empty(desk: Desk) -> None:
 def test_many_sagas_of_one_moment_are_listed_in_order_and_told_apart(desk: Desk) -> None:
     desk.python("for number in range(60):\n with saga_scope(str(number)): pass")
     listed = desk.json("ls", "--limit", "0")["sagas"]
-    assert [one["name"] for one in listed] == [str(number) for number in reversed(range(60))]
+    assert {one["name"] for one in listed} == {str(number) for number in range(60)}
+    assert [one["id"] for one in listed] == sorted((one["id"] for one in listed), reverse=True)
     assert len({one["short"] for one in listed}) == 60
     assert len(desk.json("ls")["sagas"]) == 50
 

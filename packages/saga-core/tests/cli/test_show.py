@@ -7,7 +7,8 @@ from .desk import Desk
 def told(text: str) -> list[str]:
     """Return the story's lines without their times and latencies."""
     lines = [line for line in text.splitlines() if re.match(r"  +[+-]\d", line)]
-    return [re.sub(r", [\d.]+ m?s$", "", line.partition(" s  ")[2]) for line in lines]
+    story = [re.sub(r", [\d.]+ m?s$", "", line.partition(" s  ")[2]) for line in lines]
+    return [line for line in story if "  noted: " not in line]
 
 
 def test_calls_point_forward_and_undos_backward_newest_first(story: Desk) -> None:
@@ -26,6 +27,11 @@ def test_calls_point_forward_and_undos_backward_newest_first(story: Desk) -> Non
     assert len(re.findall(r"undone, [\d.]+ ms$", typed.stdout, re.MULTILINE)) == 2
     assert "state   ↩ rolled back (ValueError)" in typed.stdout
     assert "1. shop.charge: landed, undone" in typed.stdout
+
+
+def test_facts_noted_in_mid_effect_are_told(story: Desk) -> None:
+    text = story.saga("show", story.json("ls")["sagas"][3]["id"]).stdout
+    assert "  -- 1 shop.charge  noted: desk=1\n" in text
 
 
 def test_a_refused_call_is_told_with_its_rule(story: Desk) -> None:
@@ -89,11 +95,13 @@ def test_an_open_case_is_told_with_its_words(desk: Desk) -> None:
 
 def test_raw_records_are_one_a_line_in_the_order_of_the_log(story: Desk) -> None:
     saga = story.json("ls")["sagas"][2]["id"]
-    kinds = [line.split()[3] for line in story.saga("show", saga, "--records").stdout.splitlines()]
+    lines = story.saga("show", saga, "--records").stdout.splitlines()
+    kinds = [re.findall(r"[A-Z][A-Za-z]+", line)[0] for line in lines]
     assert kinds == [
-        *("Began", "Intended", "Applied", "Intended", "Applied", "UnwindBegan"),
+        *("Began", "Intended", "Noted", "Applied", "Intended", "Noted", "Applied", "UnwindBegan"),
         *("UndoIntended", "UndoEnded", "UndoIntended", "UndoEnded", "RolledBack"),
     ]
+    assert [int(line.split()[0]) for line in lines] == list(range(13))
     assert [record["kind"] for record in story.json("show", saga, "--records")["records"]] == kinds
 
 
@@ -109,7 +117,7 @@ def test_json_holds_the_steps_the_events_and_the_report(story: Desk) -> None:
     )
     assert step["undo"] == {"inverse": "shop.refund", "version": 1, "args": {"charge": step["result"]}}
     assert [call["action"] for call in document["refused"]] == ["shop.wire"]
-    assert [event["arrow"] for event in document["events"]] == ["->", "-|", "--", "<-", "--"]
+    assert [event["arrow"] for event in document["events"]] == ["->", "--", "-|", "--", "<-", "--"]
     assert all(event["ms"] > 0 for event in document["events"] if event["arrow"] in {"->", "<-"})
     assert document["report"]["is_clean"] is True
     assert document["report"]["words"] == [

@@ -178,7 +178,7 @@ def _step(step: StepView) -> dict[str, Any]:
         "state": step.state,
         "at": moment(step.at),
         "args": mask_value(codec.thaw(step.args)),
-        "captured": None if step.captured is None else mask_value(codec.thaw(step.captured)),
+        "captured": mask_value(codec.thaw(step.captured)),
         "notes": mask_value(step.notes),
         "result": None if step.result is None else mask_value(codec.thaw(step.result)),
         "amount": step.amount,

@@ -17,6 +17,7 @@ from saga_core.records import (
     Intended,
     LeftInPlace,
     Missed,
+    Noted,
     Parked,
     Refused,
     Resent,
@@ -42,7 +43,15 @@ _HOW = {
     "pending": "accepted, not settled",
     "conflict": "changed by somebody else since: left alone",
     "failed": "failed, to be tried again",
+    "cut": "cut short: it may have landed",
     "not_landed": "asked: that undo did not land",
+}
+
+_ENDINGS: dict[type[Record], str] = {
+    Committing: "committing: what is unsettled is settled first",
+    Committed: "committed",
+    RolledBack: "rolled back",
+    Parked: "unwinding has done what it could; the rest needs a person",
 }
 
 
@@ -169,9 +178,8 @@ class _Teller:
         self._calls.clear()
         self._undos.clear()
         torn = f"; {len(record.dropped)} bytes of a torn tail were cut off" if record.dropped else ""
-        self._add(
-            EVENT, record.at, None, f"taken over by pid {record.pid} on {shown(record.host)} ({record.why}{torn})"
-        )
+        who = f"pid {record.pid} on {shown(record.host)}"
+        self._add(EVENT, record.at, None, f"taken over by {who} ({shown(record.why)}{torn})")
 
     def _between(self, record: Record) -> None:
         match record:
@@ -195,14 +203,10 @@ class _Teller:
                 )
             case Suspended():
                 self._add(EVENT, record.at, None, f"suspended: {shown(record.reason)}")
-            case Committing():
-                self._add(EVENT, record.at, None, "committing: what is unsettled is settled first")
-            case Committed():
-                self._add(EVENT, record.at, None, "committed")
-            case RolledBack():
-                self._add(EVENT, record.at, None, "rolled back")
-            case Parked():
-                self._add(EVENT, record.at, None, "unwinding has done what it could; the rest needs a person")
+            case Committing() | Committed() | RolledBack() | Parked():
+                self._add(EVENT, record.at, None, _ENDINGS[type(record)])
+            case Noted():  # the one record without a time: its step's effect was under way
+                self._note(self.events[-1].at, record.step, f"noted: {_arguments(record.facts)}")
             case _:
                 return
 
