@@ -1,16 +1,21 @@
+import json
+import os
 import socket
+import subprocess
+import sys
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from itertools import count
-from typing import Literal, cast
+from pathlib import Path
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from saga_connectors import postgres
-from saga_connectors.credentials import set_resolver
+from saga_connectors.credentials import set_resolver, variable
 from saga_connectors.postgres._transaction import Connection
 from saga_connectors.testing.postgres import LocalPostgres, PostgresBinaries, available_binaries
 from saga_core import Saga, saga_scope
@@ -190,3 +195,75 @@ def wire(dsn: str) -> Iterator[Wire]:
     wire = Wire(dsn)
     yield wire
     wire.close()
+
+
+_AGENT = """
+import asyncio, json, sys
+from datetime import UTC, datetime, timedelta
+from saga_connectors import postgres
+from saga_core import saga_scope
+
+# In earnest it takes longer until a proof counts that nothing landed; see LANDS_WITHIN.
+postgres.update._declaration.lands_within = timedelta(milliseconds=300)
+
+async def main(store, calls):
+    async with saga_scope("agent", store=store):
+        for call in calls:
+            await postgres.update(**call)
+        raise RuntimeError("the agent failed")
+
+asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
+"""
+
+
+class Crash:
+    """An agent in a process of its own, over a line that kills it at a chosen moment."""
+
+    def __init__(self, folder: Path, wire: Wire, dsn: str) -> None:
+        self.folder = folder / "saga"
+        self._store = f"file:{self.folder}"
+        self._wire = wire
+        self._dsn = dsn
+        self._running: list[subprocess.Popen[str]] = []
+
+    def run_agent(self, calls: Sequence[Mapping[str, Any]], *, killed_at: bytes, cut: When, nth: int = 1) -> str:
+        """Run an agent that makes these calls and then fails, until it is killed; return what it printed."""
+        agent = self._start(["-c", _AGENT, self._store, json.dumps(calls)], self._wire.dsn)
+        self._wire.on(killed_at, cut=cut, nth=nth, do=agent.kill)
+        printed = "".join(agent.communicate(timeout=60))
+        assert agent.returncode == -9, printed
+        return printed
+
+    def recover(self, times: int) -> list[str]:
+        """Run so many recoveries at once, each in a process of its own, and return what they printed."""
+        options = ["--store", self._store, "--import", "saga_connectors.postgres", "--wait", "20"]
+        running = [self._start(["-m", "saga_core", "recover", *options], self._dsn) for _ in range(times)]
+        printed = ["".join(one.communicate(timeout=60)) for one in running]
+        assert [one.returncode for one in running] == [0] * times, printed
+        return printed
+
+    def _start(self, arguments: list[str], dsn: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, variable("pg"): dsn}
+        self._running.append(
+            subprocess.Popen(
+                [sys.executable, *arguments],
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        return self._running[-1]
+
+    def close(self) -> None:
+        """End what still runs."""
+        for one in self._running:
+            one.kill()
+            one.communicate()
+
+
+@pytest.fixture
+def crash(tmp_path: Path, wire: Wire, dsn: str) -> Iterator[Crash]:
+    crash = Crash(tmp_path, wire, dsn)
+    yield crash
+    crash.close()

@@ -1,18 +1,15 @@
 """The answer to a commit is lost, or the process is killed around it: the server tells what became of it."""
 
-import os
 import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from saga_connectors import postgres
-from saga_connectors.credentials import set_resolver, variable
+from saga_connectors.credentials import set_resolver
 from saga_connectors.postgres import _update, errors
 from saga_connectors.postgres._transaction import LANDS_WITHIN, Connection, Transaction
 from saga_connectors.postgres._update import landed
@@ -25,23 +22,7 @@ Unwound = Callable[[], AbstractAsyncContextManager[Saga]]
 ORDERS = ["(1,new,10.00,a)", "(2,new,20.50,b)", "(3,,30.00,c)"]
 PAID = ["(1,paid,10.00,a)", *ORDERS[1:]]
 COMMIT = b"COMMIT\0"
-
-AGENT = """
-import asyncio, sys
-from datetime import UTC, datetime, timedelta
-from saga_connectors import postgres
-from saga_core import saga_scope
-
-# In earnest it takes longer until a proof counts that nothing landed; see LANDS_WITHIN.
-postgres.update._declaration.lands_within = timedelta(milliseconds=300)
-
-async def main(store):
-    async with saga_scope("agent", store=store):
-        await postgres.update(table="orders", set={"status": "paid"}, where={"id": 1}, credential_ref="pg")
-        raise RuntimeError("the agent failed")
-
-asyncio.run(main(sys.argv[1]))
-"""
+PAY: dict[str, Any] = {"table": "orders", "set": {"status": "paid"}, "where": {"id": 1}, "credential_ref": "pg"}
 
 
 @pytest.fixture
@@ -53,7 +34,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _pay() -> Any:
-    return await postgres.update(table="orders", set={"status": "paid"}, where={"id": 1}, credential_ref="pg")
+    return await postgres.update(**PAY)
 
 
 async def test_a_lost_answer_to_a_commit_that_landed_is_as_if_nothing_had_happened(
@@ -159,56 +140,6 @@ async def test_a_database_that_cannot_be_asked_tells_nothing(world: Connection) 
     assert isinstance(await probe(attempt), Unknown)
 
 
-class Crash:
-    """An agent in a process of its own, over a line that kills it at a chosen moment."""
-
-    def __init__(self, folder: Path, wire: Any, dsn: str) -> None:
-        self._store = f"file:{folder / 'saga'}"
-        self._wire = wire
-        self._dsn = dsn
-        self._running: list[subprocess.Popen[str]] = []
-
-    def run_agent(self, *, killed_at: bytes, cut: str, nth: int = 1) -> None:
-        """Run the agent until it is killed."""
-        agent = self._start(["-c", AGENT, self._store], self._wire.dsn)
-        self._wire.on(killed_at, cut=cut, nth=nth, do=agent.kill)
-        _, stderr = agent.communicate(timeout=60)
-        assert agent.returncode == -9, stderr
-
-    def recover(self, times: int) -> list[str]:
-        """Run so many recoveries at once, each in a process of its own, and return what they printed."""
-        options = ["--store", self._store, "--import", "saga_connectors.postgres", "--wait", "20"]
-        running = [self._start(["-m", "saga_core", "recover", *options], self._dsn) for _ in range(times)]
-        printed = ["".join(one.communicate(timeout=60)) for one in running]
-        assert [one.returncode for one in running] == [0] * times, printed
-        return printed
-
-    def _start(self, arguments: list[str], dsn: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, variable("pg"): dsn}
-        self._running.append(
-            subprocess.Popen(
-                [sys.executable, *arguments],
-                env=environment,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        )
-        return self._running[-1]
-
-    def close(self) -> None:
-        for one in self._running:
-            one.kill()
-            one.communicate()
-
-
-@pytest.fixture
-def crash(tmp_path: Path, wire: Any, dsn: str) -> Iterator[Crash]:
-    crash = Crash(tmp_path, wire, dsn)
-    yield crash
-    crash.close()
-
-
 @pytest.mark.parametrize(
     ("killed_at", "cut", "nth", "left"),
     [
@@ -220,7 +151,7 @@ def crash(tmp_path: Path, wire: Any, dsn: str) -> Iterator[Crash]:
     ],
 )
 async def test_after_a_kill_two_recoveries_at_once_leave_the_world_as_it_was(
-    world: Connection, crash: Crash, rows: Rows, killed_at: bytes, cut: str, nth: int, left: list[str]
+    world: Connection, crash: Any, rows: Rows, killed_at: bytes, cut: str, nth: int, left: list[str]
 ) -> None:
     await world.execute(
         """
@@ -230,7 +161,7 @@ async def test_after_a_kill_two_recoveries_at_once_leave_the_world_as_it_was(
         CREATE TRIGGER remember AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION remember();
         """
     )
-    crash.run_agent(killed_at=killed_at, cut=cut, nth=nth)
+    crash.run_agent([PAY], killed_at=killed_at, cut=cut, nth=nth)
     assert await rows("orders") == left
     crash.recover(2)
     assert await rows("orders") == ORDERS

@@ -1,6 +1,7 @@
 """Somebody else writes, locks or restores at the same time."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from saga_connectors import postgres
+from saga_connectors.credentials import set_resolver
 from saga_connectors.postgres import errors
 from saga_connectors.postgres._effect import record
 from saga_connectors.postgres._restore import restore
@@ -144,6 +146,32 @@ async def test_a_cancelled_update_has_provably_not_landed_even_if_the_lock_is_re
         await _gone(world)
     assert await rows("orders") == ORDERS
     assert await rows("saga.effects") == []
+
+
+async def test_an_update_that_is_cancelled_while_it_connects_has_provably_not_landed(
+    world: Connection, wire: Any, rows: Rows
+) -> None:
+    set_resolver(lambda _: wire.dsn)
+    loop, reached = asyncio.get_running_loop(), asyncio.Event()
+    cancelled = threading.Event()
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(reached.set)
+        assert cancelled.wait(30)
+
+    # The first connection is that of the capture, the second one that of the effect.
+    wire.on(b"application_name", nth=2, cut="before", do=stop)
+    async with saga_scope(store="memory:") as saga:
+        updating = asyncio.create_task(
+            postgres.update(table="orders", set={"amount": 1}, where={"id": 1}, credential_ref="pg")
+        )
+        await reached.wait()
+        updating.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await updating
+        cancelled.set()
+    assert [step.state for step in saga.report.steps] == ["not_landed"]
+    assert await rows("orders") == ORDERS
 
 
 async def test_a_backend_that_is_terminated_in_mid_update_has_not_landed(

@@ -290,6 +290,7 @@ async def test_rights_on_the_columns_concerned_are_enough(
         ({"table": "seen"}, "no ordinary table"),
         ({"table": "keyless", "set": {"name": "x"}}, "no primary key"),
         ({"table": "parent", "set": {"id": 2}}, "child tables"),
+        ({"table": "saga.effects", "set": {"undone_at": None}, "where": {"key": "k"}}, "no update's own target"),
         ({"set": {"colour": "red"}}, "no column"),
         ({"where": {"colour": "red"}}, "no column"),
         ({"where": {"ID": 1}}, "no column"),

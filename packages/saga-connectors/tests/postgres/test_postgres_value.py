@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
@@ -129,6 +129,7 @@ KINDS = (
     Kind("refcursor", "a cursor", "b"),
 )
 MAX_KEY = 32
+COMMIT = b"COMMIT\0"
 SENSITIVE = ("date", "time", "interval", "bytea", "money", "float", "xml", "reg", "tstz")
 NEWER = (Kind("ext.vector", "[1,2.5,-3]", "[0,0,0]"),)
 XML = (Kind("xml", "<a b='1'/>text<!-- c -->", '<?xml version="1.0"?><r>ü</r>'),)
@@ -215,6 +216,19 @@ async def test_one_value_after_another_is_restored_under_the_settings_of_a_stran
         assert await world.fetch(whole) == before
     finally:
         await world.execute("ALTER ROLE postgres RESET ALL")
+
+
+async def test_another_process_restores_values_of_every_kind_from_the_log(
+    world: Connection, kinds: list[Kind], crash: Any
+) -> None:
+    whole = "SELECT t::text FROM kinds AS t ORDER BY id"
+    before, second = await world.fetch(whole), await _values(world, kinds, 2)
+    values = {f"k{place}": kind.second for place, kind in enumerate(kinds)}
+    call = {"table": "kinds", "set": values, "where": {"id": 1}, "credential_ref": "pg", "expect_rows": 1}
+    crash.run_agent([call], killed_at=COMMIT, cut="after")
+    assert await _values(world, kinds, 1) == second
+    crash.recover(1)
+    assert await world.fetch(whole) == before
 
 
 @pytest.mark.parametrize("is_pinned", [True, False])

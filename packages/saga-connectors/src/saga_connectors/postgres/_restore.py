@@ -131,9 +131,9 @@ async def _probe(
     except RolledBack as error:
         if error.sqlstate == _LOCK_NOT_AVAILABLE:
             return Unknown("a transaction that restores it is still in progress on the server")
-        return Unknown(f"the effects table could not be read ({error.args[0]})")
+        return Unknown(f"the database could not be asked ({error.args[0]})")
     except PostgresError as error:
-        return Unknown(f"the effects table could not be read ({error.args[0]})")
+        return Unknown(f"the database could not be asked ({error.args[0]})")
     if recorded is None:
         return Unknown("the row of this update was deleted from the effects table")
     return Landed(None) if recorded.is_undone else NotLanded()

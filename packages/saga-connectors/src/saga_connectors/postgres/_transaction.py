@@ -79,39 +79,36 @@ class Transaction:
     def __init__(self, credential_ref: str, *, search_path: str | None = None) -> None:
         self._ref = credential_ref
         self._search_path = search_path
+        self._connection: Connection | None = None
         self._is_committing = False
         self.effects_schema = "saga"
 
     async def __aenter__(self) -> Self:
-        credential = resolve(self._ref, needs=("dsn",))
-        self.effects_schema = str(credential.get("effects_schema") or self.effects_schema)
-        self._connection = await _connect(self._ref, credential["dsn"])
         try:
+            credential = resolve(self._ref, needs=("dsn",))
+            self.effects_schema = str(credential.get("effects_schema") or self.effects_schema)
+            self._connection = await _connect(self._ref, credential["dsn"])
             await self.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
             pins = PINS if self._search_path is None else {**PINS, "search_path": self._search_path}
             await self.fetch(_PIN, list(pins), list(pins.values()))
             await self.fetch(_WAIT_FOR_DISK)
         except BaseException as error:
-            self._connection.terminate()
-            self._say_what_stands(error)
+            self._end(error)
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Never returned to anybody: an unanswered commit leaves a connection whose state nobody knows.
-        self._connection.terminate()
-        if error is not None:
-            self._say_what_stands(error)
+        self._end(error)
 
     async def fetch(self, query: str, *args: object) -> Sequence[Sequence[Any]]:
         """Run one statement and return its rows."""
-        return await self._connection.fetch(query, *args)
+        return await self._open.fetch(query, *args)
 
     async def execute(self, query: str, *args: object) -> str:
         """Run one statement and return its tag."""
-        return await self._connection.execute(query, *args)
+        return await self._open.execute(query, *args)
 
     async def commit(self) -> None:
         """Commit.
@@ -121,13 +118,21 @@ class Transaction:
             RolledBack: The server answered that it rolled back.
         """
         self._is_committing = True
-        tag = await self._connection.execute("COMMIT")
+        tag = await self._open.execute("COMMIT")
         if tag != "COMMIT":
             raise RolledBack("the server rolled back instead of committing", world="nothing was changed")
 
-    def _say_what_stands(self, error: BaseException) -> None:
-        """Turn what a driver raised into one of our errors, and give proof to what must keep its type."""
-        if isinstance(error, PostgresError):
+    @property
+    def _open(self) -> Connection:
+        assert self._connection is not None
+        return self._connection
+
+    def _end(self, error: BaseException | None) -> None:
+        """Give the connection up, turn what a driver raised into one of our errors, and prove what can be proven."""
+        if self._connection is not None:
+            # Never used again: an unanswered commit leaves a connection whose state nobody knows.
+            self._connection.terminate()
+        if error is None or isinstance(error, PostgresError):
             return
         if self._is_committing:
             if isinstance(error, Exception):

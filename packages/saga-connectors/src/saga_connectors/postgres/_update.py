@@ -146,6 +146,11 @@ async def _planned(
             "name a column and its value; to change every row on purpose, list the values of a column",
         )
     shape = await read_table(transaction, await find_oid(transaction, table))
+    if (shape.schema, shape.name) == (transaction.effects_schema, "effects"):
+        raise unsupported(
+            f"{shape.relation} is the record of what updates did, and no update's own target",
+            "leave it alone: undoing relies on it",
+        )
     return shape, change_of(shape, set_, where)
 
 
@@ -171,7 +176,7 @@ async def _probe(attempt: Attempt) -> Landed[Sequence[Mapping[str, str | None]]]
         async with Transaction(attempt.args["credential_ref"]) as transaction:
             return await landed(transaction, attempt.key, attempt.notes.get("xid"), schema=schema)
     except PostgresError as error:
-        return Unknown(f"the effects table could not be read ({error.args[0]})")
+        return Unknown(f"the database could not be asked ({error.args[0]})")
 
 
 async def landed(
