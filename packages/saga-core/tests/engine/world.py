@@ -33,6 +33,8 @@ from saga_core.stores.store import Backend
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from saga_core.types import NoEffect
+
 _numbers = itertools.count(1)
 
 
@@ -235,6 +237,9 @@ def declare(
     undo: bool | Callable[[Call[Any]], Any] = True,
     sync_inverse: bool = False,
     keyed: bool = False,
+    not_landed: NoEffect = (),
+    keyed_undo: Callable[[Attempt], Compensation] | None = None,
+    resource: Callable[[Attempt], str] | None = None,
     **options: Any,
 ) -> Tools:
     """Declare a charge over the world under names of its own.
@@ -245,7 +250,10 @@ def declare(
         undo: Bind the refund, or use this undo.
         sync_inverse: The inverse is a plain function.
         keyed: The inverse is declared as keyed.
-        **options: What `compensable` takes.
+        not_landed: As for `compensable`, as are the next two.
+        keyed_undo: An undo without a result.
+        resource: What the charge changes.
+        **options: What else `compensable` takes.
     """
     refund = _refunds(world, is_sync=sync_inverse, keyed=keyed)
 
@@ -256,6 +264,7 @@ def declare(
         found = world.find(attempt.key)
         return NotLanded() if found is None else Landed({"id": found, "item": attempt.args["item"]})
 
+    options |= {"not_landed": not_landed, "keyed_undo": keyed_undo, "resource": resource}
     charge, charge_now = _charges(world, options)
     for action in (charge, charge_now):
         if undo is not False:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SECOND = 1_000_000_000
 _SETTLE_WITHIN = 2.0
+_PAUSE = 50_000_000
 
 
 async def recall(call: Invocation, position: str, asked: Raw) -> StepView | None:
@@ -54,11 +55,11 @@ async def settle(call: Invocation, step: StepView, *, stray: bool) -> None:
     session = call.session
     until = session.clock.up() + int(_SETTLE_WITHIN * _SECOND)
     while step.state == "in_doubt":
-        await ask(call.io, session, step, stray=stray)
-        due = session.asked.get(step.number, 0)
+        await ask(call.io, session, step, stray=stray, is_ending=False)
+        due = max(session.asked.get(step.number, 0), session.clock.up() + _PAUSE)
         if step.state != "in_doubt" or due > until:
             return
-        await call.io.sleep(max(due - session.clock.up(), 0) / _SECOND)
+        await call.io.sleep((due - session.clock.up()) / _SECOND)
 
 
 async def _refuse_repeat(call: Invocation, asked: Raw) -> None:

@@ -85,7 +85,7 @@ async def carry_out(io: Io, session: Session, move: Move) -> None:
     assert step is not None
     match move.kind:
         case "ask":
-            await ask(io, session, step)
+            await ask(io, session, step, stray=True, is_ending=True)
         case "undo":
             assert step.undo is not None
             await _undo(io, session, step, step.undo)
@@ -109,7 +109,7 @@ def open_case(session: Session, step: StepView | None, words: str, *, logged: st
     log.warning("saga %s case %d:%s %s", session.saga_id, number, what, logged or words)
 
 
-async def ask(io: Io, session: Session, step: StepView, *, stray: bool = True) -> None:
+async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_ending: bool) -> None:
     """Ask the remote whether a step in doubt landed, and log an answer that counts.
 
     Args:
@@ -117,6 +117,7 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool = True) -
         session: The saga.
         step: The step in doubt.
         stray: Its caller saw it fail; not so where the caller still waits and is given the result.
+        is_ending: A remote that cannot tell when it counts makes a case; before the ending it is asked again.
     """
     declared = declaration_of(step)
     assert declared is not None
@@ -132,10 +133,19 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool = True) -
     final_up = (step.doubted_up or 0) + step.lands_within
     with session.lock:
         if step.state in {"in_doubt", "not_landed"}:  # else somebody else has asked, and logged the answer, meanwhile
-            _log_answer(session, step, answer, asked_up, final_up, stray=stray)
+            _log_answer(session, step, answer, asked_up, final_up, stray=stray, is_ending=is_ending)
 
 
-def _log_answer(session: Session, step: StepView, answer: Any, asked_up: int, final_up: int, *, stray: bool) -> None:
+def _log_answer(
+    session: Session,
+    step: StepView,
+    answer: Any,
+    asked_up: int,
+    final_up: int,
+    *,
+    stray: bool,
+    is_ending: bool,
+) -> None:
     if isinstance(answer, Landed):
         land(session, step, cast("Landed[Any]", answer).result, stray=stray)
     elif isinstance(answer, NotLanded) and asked_up >= final_up:
@@ -145,11 +155,12 @@ def _log_answer(session: Session, step: StepView, answer: Any, asked_up: int, fi
         session.asked[step.number] = final_up
     else:
         reason = answer.reason if isinstance(answer, Unknown) else f"the probe answered a {type(answer).__qualname__}"
-        if asked_up >= final_up:
+        if asked_up >= final_up and is_ending:
             open_case(session, step, f"it may have landed, and the remote could not tell: {reason}")
         else:
             waited = max(asked_up - (step.doubted_up or 0), int(_FIRST_WAIT * _SECOND))
-            session.asked[step.number] = min(asked_up + min(waited, int(_LONGEST_WAIT * _SECOND)), final_up)
+            again = asked_up + min(waited, int(_LONGEST_WAIT * _SECOND))
+            session.asked[step.number] = max(min(again, final_up), asked_up)
 
 
 def _standing_beside(session: Session, step: StepView) -> tuple[int, ...]:
