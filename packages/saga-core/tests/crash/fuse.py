@@ -16,12 +16,13 @@ from .. import ledger  # noqa: TID252 -- scripts and tests find the one ledger b
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from saga_core.records import Record
 
 Act = Literal["kill", "interrupt", "pause", "hold"]
-"""`kill`: SIGKILL, now. `interrupt`: SIGINT to itself. `pause`: say so on stdout and wait for a line on stdin. `hold`: ask
-the ledger something, which holds the answer back if it was told to."""
+"""`kill`: SIGKILL, now. `interrupt`: SIGINT to itself. `pause`: say so on stdout and wait for a line on stdin.
+`hold`: ask the ledger something; it holds the answer back if it was told to."""
 
 
 def replace(owner: type, **parts: Any) -> None:
@@ -35,12 +36,12 @@ class Fuse:
 
     Attributes:
         moments: Every moment that was passed, in order.
-        synced: The size of each log, by inode, when it was last brought to the disk.
+        disk: Where to keep the size of each log, by inode, as it was last brought to the disk; for a loss of power.
     """
 
     def __init__(self) -> None:
         self.moments: list[str] = []
-        self.synced: dict[int, int] = {}
+        self.disk: Path | None = None
         self._at = ""
         self._act: Act = "kill"
         self._counts: dict[str, int] = {}
@@ -78,7 +79,7 @@ class Fuse:
             case "interrupt":
                 os.kill(os.getpid(), signal.SIGINT)
             case "hold":
-                ledger.find(int(os.environ["LEDGER_PORT"]), "nothing")
+                ledger.find(int(os.environ["LEDGER_PORT"]), "nothing", seconds=60.0)
             case "pause":
                 sys.stdout.write(f"{self.moments[-1]}\n")
                 sys.stdout.flush()
@@ -124,7 +125,8 @@ class Fuse:
         def watched_sync_data(descriptor: int) -> None:
             status = os.fstat(descriptor)
             sync_data(descriptor)
-            self.synced[status.st_ino] = status.st_size
+            if self.disk is not None:
+                (self.disk / str(status.st_ino)).write_text(str(status.st_size), encoding="ascii")
 
         replace(FileLog, append=watched_append, sync=watched_sync)
         replace(FileStore, put_away=watched_put_away, take_key=watched_take_key)

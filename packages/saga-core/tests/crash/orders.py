@@ -6,13 +6,25 @@ from typing import Literal
 
 import msgspec
 
-Plan = Literal["failing", "committing", "half", "failing_async", "committing_async", "half_async", "storm", "resume"]
+Plan = Literal[
+    "failing",
+    "committing",
+    "half",
+    "failing_async",
+    "committing_async",
+    "half_async",
+    "storm",
+    "resume",
+    "forking",
+    "retrying",
+]
 
 KEPT: dict[str, frozenset[int]] = {
     "failing": frozenset(),
     "committing": frozenset({1, 2}),
     "half": frozenset({1}),
     "resume": frozenset({1, 2}),
+    "forking": frozenset({1}),
 }
 """Which of a plan's charges stand once it has committed."""
 
@@ -27,6 +39,9 @@ class VictimOrders(msgspec.Struct, frozen=True):
     key: The saga's key.
     system: Count calls of the operating system too.
     faults: What to break first.
+    disk: Where to keep what is on the disk of each log.
+    limit: The most bytes that a file of this process may have.
+    user: The user to become.
     caught: Go on living after an interrupt, until stdin ends.
     """
 
@@ -39,6 +54,9 @@ class VictimOrders(msgspec.Struct, frozen=True):
     key: str | None = None
     system: bool = False
     faults: tuple[str, ...] = ()
+    disk: str = ""
+    limit: int = 0
+    user: int = 0
     caught: bool = False
 
 

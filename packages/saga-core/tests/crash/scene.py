@@ -25,7 +25,7 @@ PACKAGES = Path(__file__).parents[3]
 EVERYTHING = "SAGA_CRASH_SWEEP" in os.environ
 """Die at moments too that the file cannot tell from their neighbours: behind each write, around each barrier."""
 
-_AT_ONCE = 3
+AT_ONCE = 3
 _SECONDS = 60
 
 
@@ -73,7 +73,8 @@ class Scene:
 
     def victim(self, **orders: Any) -> VictimOrders:
         """Return orders for a victim of this store."""
-        return VictimOrders(str(self.store), **orders)
+        orders.setdefault("store", str(self.store))
+        return VictimOrders(**orders)
 
     def rescuer(self, **orders: Any) -> RescuerOrders:
         """Return orders for a rescuer of this store."""
@@ -103,12 +104,17 @@ class Scene:
 
     def die_all(self, many: Iterable[VictimOrders | RescuerOrders]) -> None:
         """Have many processes killed, some at a time."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self.die, many))
 
     def live(self, orders: VictimOrders) -> Told:
         """Run a victim that lives to its end, and return what it says."""
         return msgspec.json.decode(ended(self.start(orders)), type=Told)
+
+    def live_all(self, many: Iterable[VictimOrders]) -> list[Told]:
+        """Run many victims that live to their ends, some at a time."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self.live, many))
 
     def rescue(self, **orders: Any) -> Rescued:
         """Recover the store in a process of its own."""

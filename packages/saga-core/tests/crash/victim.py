@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import resource
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from saga_core import Saga, SagaError, saga_scope
+from saga_core import Saga, SagaError, StoreError, saga_scope
 
 from . import bank
 from .fault import FAULTS
@@ -62,8 +65,8 @@ class Run:
                 raise Hallucinated
 
     def storm(self) -> None:
-        """Run one saga after another, every third of them failing, until the process is killed."""
-        for number in range(20):
+        """Run one saga after another, of each plan in turn, until the process is killed."""
+        for number in itertools.count():
             plan = ("failing", "committing", "half")[number % 3]
             base = self._orders.base + number
             run = Run(msgspec.structs.replace(self._orders, plan=plan, base=base))
@@ -77,20 +80,67 @@ class Run:
             self._note(charge.at("first")(self._first))
             self._note(charge.at("second")(self._second))
 
+    def forking(self) -> None:
+        """Charge, and fork: the child tries to go on, leaves the scope and lives until stdin ends."""
+        with self.scope() as self.saga:
+            self._note(bank.charge(self._first))
+            child = os.fork()
+            if not child:
+                try:
+                    bank.charge(self._second)
+                except SagaError as refused:
+                    sys.stdout.write(f"{type(refused).__name__}\n")
+                    sys.stdout.flush()
+            else:
+                os.waitpid(child, 0)
+        if not child:
+            sys.stdin.read()
+            os._exit(0)
+
+    def retrying(self) -> None:
+        """Fail to open the scope three times, count what is left open of that, make room, and do as `resume`."""
+        before = _descriptors()
+        for _ in range(3):
+            try:
+                self.resume()
+            except StoreError as refused:
+                self.results.append(type(refused).__name__)
+        more = _descriptors() - before
+        told = [*self.results, f"{more} descriptors more"]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self.resume()
+        assert self.saga is not None
+        self.results = [*told, self.saga.report.state]
+
     def _note(self, made: dict[str, Any]) -> None:
         self.results.append(made["id"])
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def main(orders: VictimOrders) -> Told:
     for fault in orders.faults:
         FAULTS[fault]()
+    if orders.disk:
+        FUSE.disk = Path(orders.disk)
+    if orders.limit:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (orders.limit, resource.RLIM_INFINITY))
+    if orders.user:
+        os.setresuid(orders.user, orders.user, orders.user)
     FUSE.watch_logs()
     if orders.system:
         FUSE.watch_system()
     FUSE.light(orders.at, orders.act)
     FUSE.pass_by("start")
     run = Run(orders)
-    plans: dict[str, Callable[[], None]] = {"storm": run.storm, "resume": run.resume}
+    plans: dict[str, Callable[[], None]] = {
+        "storm": run.storm,
+        "resume": run.resume,
+        "forking": run.forking,
+        "retrying": run.retrying,
+    }
     error = ""
     try:
         if orders.plan.endswith("_async"):
