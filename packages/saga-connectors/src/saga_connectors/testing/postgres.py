@@ -32,7 +32,7 @@ _SERVER_USER = ("--reuid", "nobody", "--regid", "nogroup", "--clear-groups")
 _SUPERVISOR = """
 root=$1 bin=$2 auth=$3
 shift 3
-exec 3<&0 </dev/null 2>"$root/shell.log"
+exec 3<&0 </dev/null >/dev/null 2>"$root/shell.log"
 "$bin/initdb" -D "$root/data" -U postgres -A "$auth" --pwfile="$root/password" -E UTF8 --locale=C --no-sync \
     >"$root/initdb.log" 2>&1 || exit 1
 if command -v setpriv >/dev/null && setpriv --pdeathsig INT true; then set -- setpriv --pdeathsig INT "$@"; fi
