@@ -11,7 +11,8 @@ import pytest
 from saga_connectors import postgres
 from saga_connectors.credentials import set_resolver
 from saga_connectors.postgres import _update, errors
-from saga_connectors.postgres._transaction import LANDS_WITHIN, Connection, Transaction
+from saga_connectors.postgres._effect import record
+from saga_connectors.postgres._transaction import LANDS_WITHIN, Connection, Transaction, is_proof
 from saga_connectors.postgres._update import landed
 from saga_core import Attempt, Landed, NotLanded, Saga, Unknown, saga_scope
 
@@ -57,7 +58,7 @@ async def test_a_commit_that_never_reached_the_server_is_in_doubt_and_then_prove
     async with saga_scope(store="memory:") as saga:
         with pytest.raises(errors.CommitInDoubt) as doubt:
             await _pay()
-    assert not postgres.update._declaration.proves_not_landed(doubt.value)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert not is_proof(doubt.value)
     assert [step.state for step in saga.report.steps] == ["not_landed"]
     assert saga.report.is_clean
     assert await rows("orders") == ORDERS
@@ -171,3 +172,16 @@ async def test_after_a_kill_two_recoveries_at_once_leave_the_world_as_it_was(
     await world.execute("UPDATE orders SET status = 'paid' WHERE id = 1")
     crash.recover(1)
     assert await rows("orders") == PAID
+
+
+async def test_one_key_is_recorded_once(world: Connection) -> None:
+    """A second run under the same key must not pass for one that has not landed."""
+    async with Transaction("pg") as transaction:
+        assert await record(transaction, "k", "orders", [], []) is not None
+        await transaction.commit()
+    async with Transaction("pg") as transaction:
+        assert await record(transaction, "k", "orders", [], []) is None
+    with pytest.raises(errors.CommitInDoubt) as doubt:
+        async with Transaction("pg"):
+            raise errors.CommitInDoubt("landed before")
+    assert not is_proof(doubt.value)
