@@ -204,7 +204,9 @@ def _repeat(step: StepView, up: int, asked: Mapping[int, int]) -> Move:
         return Move("case", step, "its undo may have landed, and its inverse is not registered here")
     if step.trials >= MAX_TRIALS:
         return Move("case", step, f"its undo failed {step.trials} times: {step.words}")
-    due = step.undo_up + step.undo_wait if step.undo_raised else asked.get(step.number, 0)
+    due = asked.get(step.number, 0)
+    if step.undo_raised:
+        due = max(due, step.undo_up + step.undo_wait)
     if handler.probe_fn is not None:
         return _when(due, up, Move("ask_undo", step))
     if step.undo_raised or handler.keyed:

@@ -73,6 +73,8 @@ async def _drain(io: Io, session: Session, node: Node, seconds: float) -> None:
     until = session.clock.up() + int(seconds * _SECOND)
     while session.is_busy(node.holds):
         left = (until - session.clock.up()) / _SECOND
+        if session.is_stopped:
+            return
         if left <= 0:
             log.warning("saga %s: an effect still runs after %s s of waiting", session.saga_id, seconds)
             return

@@ -57,7 +57,11 @@ def begin(
         stray,
         generation,
     )
-    position = log.append(began)
+    try:
+        position = log.append(began)
+    except BaseException:
+        log.settle()  # an empty log in which nothing can have happened
+        raise
     session = Session(store, log, fold.fold([began]), gate=gate)
     session.written = position
     return session
@@ -101,9 +105,13 @@ async def begin_or_resume(
                         next='choose if_settled="return" for its results, or "new" for another saga of the key',
                     )
         session = begin(store, name, gate=gate, tags=tags, stray=stray, key=key, generation=generation + 1)
-        await io.offload(session.log.sync, session.written)
-        if await io.offload(store.take_key, key, session.saga_id, generation + 1):
-            return session
+        try:
+            await io.offload(session.log.sync, session.written)
+            if await io.offload(store.take_key, key, session.saga_id, generation + 1):
+                return session
+        except BaseException:
+            session.log.release()
+            raise
         session.append(RolledBack(session.clock.wall()))
         session.log.settle()
 
@@ -130,12 +138,19 @@ async def _found(
             )
         return "committed" if fold.fold(reading.records).state == "committed" else "rolled_back"
     log, reading = claimed
-    view = fold.fold(reading.records)
-    if view.is_settled:
-        log.settle()
-        return "committed" if view.state == "committed" else "rolled_back"
-    if view.state in {"running", "suspended", "committing"}:
-        return await resume(io, store, log, reading, gate)
+    try:
+        view = fold.fold(reading.records)
+        if view.is_settled:
+            log.settle()
+            return "committed" if view.state == "committed" else "rolled_back"
+        if view.state in {"running", "suspended", "committing"}:
+            return await resume(io, store, log, reading, gate)
+    except fold.FoldError as misfit:
+        log.release()
+        raise _unsettled(saga, key, f"its records contradict each other: {misfit}") from misfit
+    except BaseException:
+        log.release()
+        raise
     log.release()
     raise _unsettled(saga, key, f"it is {view.state.replace('_', ' ')}")
 

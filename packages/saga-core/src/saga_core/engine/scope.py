@@ -252,7 +252,7 @@ class Scope:
         try:
             in_time = ended.wait(self._limits.drain + self._limits.unwind + _GRACE)
         except BaseException:
-            node.session.is_stopped = True
+            node.session.stop()
             raise
         if not in_time:
             _say_late(node, error)
@@ -268,9 +268,17 @@ class Scope:
         import asyncio  # noqa: PLC0415
 
         loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        cancelled: asyncio.CancelledError | None = None
+        if error is None and task.cancelling() > 0:
+            try:
+                await asyncio.sleep(0)  # a cancellation that a savepoint held back comes before the commit
+            except asyncio.CancelledError as held_back:
+                cancelled = held_back
+                node.session.is_cancelled = True
         ending = loop.create_task(_end_on_loop(node, error, self._limits))
         until = loop.time() + self._limits.drain + self._limits.unwind + _GRACE
-        cancelled: asyncio.CancelledError | None = None
         while not ending.done() and loop.time() < until:
             try:
                 await asyncio.wait({ending}, timeout=until - loop.time())
@@ -287,8 +295,6 @@ class Scope:
         if cancelled is not None:
             if error is None:
                 raise cancelled
-            task = asyncio.current_task()
-            assert task is not None
             loop.call_soon(_redeliver, task, cancelled)
         elif error is None and problem is not None:
             raise problem

@@ -206,6 +206,14 @@ class Session:
             for number in self.view.running - {flight.step for flight in self._flights}:
                 self.append(Doubted(number, self.clock.wall(), self.clock.up(), "interrupted"))
 
+    def stop(self) -> None:
+        """Have the ending stop as soon as it can, and wake whoever waits for a running effect."""
+        with self.lock:
+            self.is_stopped = True
+            bells, self._bells = self._bells, []
+        for ring in bells:
+            ring()
+
     def on_leave(self, ring: Callable[[], None]) -> None:
         """Call `ring` once, when the next effect ends; at once if none runs."""
         with self.lock:

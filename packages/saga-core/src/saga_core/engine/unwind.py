@@ -158,9 +158,13 @@ def _log_answer(
         if asked_up >= final_up and is_ending:
             open_case(session, step, f"it may have landed, and the remote could not tell: {reason}")
         else:
-            waited = max(asked_up - (step.doubted_up or 0), int(_FIRST_WAIT * _SECOND))
-            again = asked_up + min(waited, int(_LONGEST_WAIT * _SECOND))
-            session.asked[step.number] = max(min(again, final_up), asked_up)
+            session.asked[step.number] = _ask_again(asked_up, step.doubted_up or 0, final_up)
+
+
+def _ask_again(asked: int, since: int, final: int) -> int:
+    """Return when to ask a remote again that could not tell: after as long as it took so far, within bounds."""
+    waited = max(asked - since, int(_FIRST_WAIT * _SECOND))
+    return max(min(asked + min(waited, int(_LONGEST_WAIT * _SECOND)), final), asked)
 
 
 def _standing_beside(session: Session, step: StepView) -> tuple[int, ...]:
@@ -230,6 +234,7 @@ async def _undo(io: Io, session: Session, step: StepView, undo: Compensation) ->
         open_case(session, step, f"inverse {undo.inverse!r} cannot be run: {misfit}")
         return
     key = session.key_of(step.position, "undo", step.attempt)
+    session.asked.pop(step.number, None)
     position = session.append(UndoIntended(step.number, session.clock.wall(), key, undo, step.trials + 1))
     await io.barrier(session.store, session.log, position)
     try:
@@ -307,16 +312,18 @@ async def _ask_undo(io: Io, session: Session, step: StepView) -> None:
         if is_interrupt(error):
             raise
         answer = Unknown(f"the probe raised {type(error).__qualname__}")
+    final_up = step.undo_up + step.lands_within
     if isinstance(answer, Landed):
         await _ended(io, session, step, "undone", "undone")
     elif isinstance(answer, NotLanded):
-        final_up = step.undo_up + step.lands_within
         if handler.keyed or asked_up >= final_up:
             await _ended(io, session, step, "not_landed", "the remote knows nothing of the undo")
         else:
             session.asked[step.number] = final_up
     elif handler.keyed:
         await _undo(io, session, step, step.undo)
+    elif asked_up < final_up:
+        session.asked[step.number] = _ask_again(asked_up, step.undo_up, final_up)
     else:
         reason = answer.reason if isinstance(answer, Unknown) else f"the probe answered a {type(answer).__qualname__}"
         open_case(session, step, f"its undo may have landed, and the remote could not tell: {reason}")
