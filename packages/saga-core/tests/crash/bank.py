@@ -129,6 +129,15 @@ def undo_charge_unasked(call: Call[dict[str, Any]]) -> Compensation:
     return refund_by_key.bind(call.key)
 
 
+@compensable("bank.charge_slow", lands_within=LANDS_WITHIN, timeout=timedelta(seconds=0.2))
+def charge_slow(amount: int) -> dict[str, Any]:
+    return _charge(amount)
+
+
+charge_slow.undo(undo_charge)
+charge_slow.probe(_landed)
+
+
 async def _ask(request: dict[str, Any]) -> dict[str, Any]:
     """Ask the ledger from a loop, cancellable at any await."""
     try:

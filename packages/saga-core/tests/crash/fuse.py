@@ -44,13 +44,15 @@ class Fuse:
         self.disk: Path | None = None
         self._at = ""
         self._act: Act = "kill"
+        self._then = ""
         self._counts: dict[str, int] = {}
         self._torn_to: int | None = None
 
-    def light(self, at: str, act: Act = "kill") -> None:
-        """Act at a moment; at the second one of an event, for instance, as `write 2 before`."""
+    def light(self, at: str, act: Act = "kill", then: str = "") -> None:
+        """Act at a moment, such as `write 2 before`, and be killed at another one behind it."""
         self._at = at
         self._act = act
+        self._then = then
 
     def count(self, event: str) -> str:
         """Return the event with its number, counted from 1 in this process."""
@@ -61,8 +63,8 @@ class Fuse:
         """Note the moment, and act if it is the one."""
         self.moments.append(moment)
         if moment == self._at:
-            self._at = ""
-            self._do()
+            self._at, act, self._act = self._then, self._act, "kill"
+            self._do(act)
 
     def around(self, event: str, work: Callable[[], Any]) -> Any:
         """Do the work between its two moments."""
@@ -72,8 +74,8 @@ class Fuse:
         self.pass_by(f"{named} after")
         return result
 
-    def _do(self) -> None:
-        match self._act:
+    def _do(self, act: Act) -> None:
+        match act:
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "interrupt":

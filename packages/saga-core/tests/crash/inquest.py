@@ -66,17 +66,20 @@ class Inquest:
             plans: What each saga meant to do, by base.
             rescues: What recoverers said.
         """
-        found = [f"a refund of nothing was asked for ({key})" for key in _refused(world)]
+        found = [f"a refund was refused: there was nothing to give back ({key})" for key in _refused(world)]
         found += [f"{charge} was refunded {times} times" for charge, times in _repeats(world)]
         for base, plan in plans.items():
             amounts = [amount % 10 for amount in world.standing.values() if amount // 10 == base]
             standing = set(amounts)
             found += [f"saga {base} charged twice: {amounts}"] if len(amounts) > len(standing) else []
             bodies = self.bodies.get(base, [])
+            if not bodies:
+                found += [f"saga {base} left no record, and {standing} stand"] if standing else []
+                continue
             is_kept = any(body.state == "committed" for body in bodies)
             expected = set(KEPT[plan.removesuffix("_async")]) if is_kept else set[int]()
-            cased = {amount % 10 for body in bodies for amount in (body.cased if body.cased is not None else {1, 2})}
-            states = ", ".join(body.state for body in bodies) or "without a record"
+            cased = {amount % 10 for body in bodies for amount in (body.cased if body.cased is not None else {1, 2, 3})}
+            states = ", ".join(body.state for body in bodies)
             if (standing ^ expected) - cased:
                 found.append(f"saga {base} is {states}: {standing} stand where {expected} should, cases: {cased}")
             if all(body.is_settled for body in bodies) and standing != expected:

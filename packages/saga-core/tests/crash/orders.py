@@ -17,6 +17,10 @@ Plan = Literal[
     "resume",
     "forking",
     "retrying",
+    "parallel_async",
+    "suspending",
+    "straying",
+    "idle",
 ]
 
 KEPT: dict[str, frozenset[int]] = {
@@ -25,6 +29,8 @@ KEPT: dict[str, frozenset[int]] = {
     "half": frozenset({1}),
     "resume": frozenset({1, 2}),
     "forking": frozenset({1}),
+    "parallel": frozenset(),
+    "straying": frozenset(),
 }
 """Which of a plan's charges stand once it has committed."""
 
@@ -36,12 +42,14 @@ class VictimOrders(msgspec.Struct, frozen=True):
     base: Ten times it, plus one and two, are the amounts charged: they tell whose charge it is.
     remote: Which of the bank's actions.
     at: The moment at which the fuse acts, and `act` how.
+    then: The moment behind that at which it is killed.
     key: The saga's key.
     system: Count calls of the operating system too.
     faults: What to break first.
     disk: Where to keep what is on the disk of each log.
     limit: The most bytes that a file of this process may have.
     user: The user to become.
+    stray: What a commit does with a stray.
     caught: Go on living after an interrupt, until stdin ends.
     """
 
@@ -51,12 +59,14 @@ class VictimOrders(msgspec.Struct, frozen=True):
     remote: str = "probed"
     at: str = ""
     act: Literal["kill", "interrupt", "pause", "hold"] = "kill"
+    then: str = ""
     key: str | None = None
     system: bool = False
     faults: tuple[str, ...] = ()
     disk: str = ""
     limit: int = 0
     user: int = 0
+    stray: Literal["undo", "case"] = "undo"
     caught: bool = False
 
 

@@ -19,13 +19,18 @@ from .orders import Rescued, RescuerOrders, Told, VictimOrders
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ..ledger import LedgerProcess  # noqa: TID252 -- the one ledger stands beside this folder
+    from ..ledger import Fault, LedgerProcess  # noqa: TID252 -- the one ledger stands beside this folder
 
 PACKAGES = Path(__file__).parents[3]
 EVERYTHING = "SAGA_CRASH_SWEEP" in os.environ
 """Die at moments too that the file cannot tell from their neighbours: behind each write, around each barrier."""
 
 AT_ONCE = 3
+"""How many processes work beside each other, where the order does not matter."""
+
+LONG = 3.0
+"""Seconds within which an effect lands, where a test decides when."""
+
 _SECONDS = 60
 
 
@@ -81,20 +86,8 @@ class Scene:
         return RescuerOrders(str(self.store), **orders)
 
     def moments(self, orders: VictimOrders) -> list[str]:
-        """Let a victim live, and return the moments at which its like are to be killed, torn writes included."""
-        moments: list[str] = []
-        for moment in self.live(orders).moments:
-            event, number, when = [*moment.split(), "", ""][:3]
-            if event not in {"key", "write", "charge", "refund", "move", *(["sync"] if EVERYTHING else [])}:
-                continue
-            if event == "sync" and orders.plan.endswith("_async"):
-                continue  # a loop does not wait for what is proven already: it passes the moment or does not
-            if event != "write" or when == "before" or EVERYTHING:
-                moments.append(f"{event} {number} {when}")
-            if event == "write" and when == "after":
-                cuts = range(1, FRAME_COST, 7) if EVERYTHING else [1 + int(number) * 5]
-                moments += [f"write {number} torn at {cut}" for cut in cuts]
-        return moments
+        """Let a victim live, and return the moments at which its like are to be killed."""
+        return to_die_at(self.live(orders).moments, is_on_loop=orders.plan.endswith("_async"))
 
     def die(self, orders: VictimOrders | RescuerOrders) -> None:
         """Run a process that is killed at the moment it was told."""
@@ -134,6 +127,32 @@ class Scene:
         """Return every log by its path inside the store."""
         logs = sorted(self.store.glob("*/**/*.log"))
         return {str(path.relative_to(self.store)): path.read_bytes() for path in logs}
+
+
+def cut_short(scene: Scene, operation: str, fault: Fault, **orders: Any) -> None:
+    """Kill a victim whose request the ledger holds, before it takes effect or behind it."""
+    scene.ledger.fail(fault, operation)
+    victim = scene.start(scene.victim(**orders), lands_within=LONG)
+    scene.ledger.wait_until(lambda state: state.held == 1)
+    victim.kill()
+    victim.communicate()
+
+
+def to_die_at(passed: list[str], *, is_on_loop: bool = False) -> list[str]:
+    """Return the moments of a run at which to kill its like, torn writes included."""
+    moments: list[str] = []
+    for moment in passed:
+        event, number, when = [*moment.split(), "", ""][:3]
+        if event not in {"key", "write", "charge", "refund", "move", *(["sync"] if EVERYTHING else [])}:
+            continue
+        if event == "sync" and is_on_loop:
+            continue  # a loop does not wait for what is proven already: it passes the moment or does not
+        if event != "write" or when == "before" or EVERYTHING:
+            moments.append(f"{event} {number} {when}")
+        if event == "write" and when == "after":
+            cuts = range(1, FRAME_COST, 7) if EVERYTHING else [1 + int(number) * 5 % FRAME_COST]
+            moments += [f"write {number} torn at {cut}" for cut in cuts]
+    return moments
 
 
 def said(process: subprocess.Popen[bytes], line: str) -> None:

@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .inquest import Inquest
-from .scene import ended
+from .scene import LONG, cut_short, ended
 
 if TYPE_CHECKING:
+    from ..ledger import Fault  # noqa: TID252 -- the one ledger stands beside this folder
     from .scene import Scene
-
-LONG = 3.0
-"""Seconds within which a late effect lands, where a test lets it."""
-
-
-def kill_in_mid_request(scene: Scene, operation: str, fault: str, **orders: object) -> None:
-    """Kill a victim whose request the ledger holds, before it takes effect or behind it."""
-    scene.ledger.fail(fault, operation)  # pyright: ignore[reportArgumentType]
-    victim = scene.start(scene.victim(**orders), lands_within=LONG)
-    scene.ledger.wait_until(lambda state: state.held == 1)
-    victim.kill()
-    victim.communicate()
 
 
 def outcomes(scene: Scene, **orders: object) -> list[str]:
@@ -33,7 +22,7 @@ def outcomes(scene: Scene, **orders: object) -> list[str]:
 
 @pytest.mark.parametrize("remote", ["probed", "unasked"])
 def test_a_charge_that_lands_after_its_caller_died_is_refunded(scene: Scene, remote: str) -> None:
-    kill_in_mid_request(scene, "charge", "hold", remote=remote)
+    cut_short(scene, "charge", "hold", remote=remote)
     first = outcomes(scene, wait=0.0)
     assert scene.ledger.state().refunds == {}
     assert first == ["waiting"]
@@ -52,7 +41,7 @@ def test_a_charge_that_never_lands_is_never_refunded(scene: Scene) -> None:
 
 
 def test_a_probe_that_lags_is_believed_only_when_it_counts(scene: Scene) -> None:
-    kill_in_mid_request(scene, "charge", "hold")
+    cut_short(scene, "charge", "hold")
     rescuer = scene.start(scene.rescuer(wait=20.0))
     scene.ledger.wait_until(lambda state: bool(state.sent("find")))
     scene.ledger.release()
@@ -62,14 +51,14 @@ def test_a_probe_that_lags_is_believed_only_when_it_counts(scene: Scene) -> None
 
 
 def test_a_later_pass_stays_with_a_saga_as_long_as_it_is_told(scene: Scene) -> None:
-    kill_in_mid_request(scene, "charge", "hold")
+    cut_short(scene, "charge", "hold")
     assert outcomes(scene, wait=0.0) == ["waiting"]
     assert outcomes(scene, wait=20.0) == ["settled"]
 
 
 @pytest.mark.parametrize("operation", ["charge", "refund"])
 def test_a_pass_before_anything_is_due_leaves_the_file_as_it_is(scene: Scene, operation: str) -> None:
-    kill_in_mid_request(scene, operation, "hold")
+    cut_short(scene, operation, "hold")
     assert outcomes(scene, wait=0.0) == ["waiting"]
     files = scene.files()
     assert outcomes(scene, wait=0.0) == ["waiting"]
@@ -77,8 +66,8 @@ def test_a_pass_before_anything_is_due_leaves_the_file_as_it_is(scene: Scene, op
 
 
 @pytest.mark.parametrize("fault", ["hold", "hold_answer"])
-def test_an_undo_cut_short_is_asked_about_before_it_is_sent_again(scene: Scene, fault: str) -> None:
-    kill_in_mid_request(scene, "refund", fault)
+def test_an_undo_cut_short_is_asked_about_before_it_is_sent_again(scene: Scene, fault: Fault) -> None:
+    cut_short(scene, "refund", fault)
     rescuer = scene.start(scene.rescuer(wait=20.0))
     scene.ledger.wait_until(lambda state: bool(state.sent("find")))
     scene.ledger.release()
@@ -87,9 +76,9 @@ def test_an_undo_cut_short_is_asked_about_before_it_is_sent_again(scene: Scene, 
 
 
 @pytest.mark.parametrize("fault", ["hold", "hold_answer"])
-def test_a_keyed_undo_cut_short_is_sent_again_under_the_same_key(keyed_scene: Scene, fault: str) -> None:
+def test_a_keyed_undo_cut_short_is_sent_again_under_the_same_key(keyed_scene: Scene, fault: Fault) -> None:
     scene = keyed_scene
-    kill_in_mid_request(scene, "refund", fault, remote="keyed")
+    cut_short(scene, "refund", fault, remote="keyed")
     assert outcomes(scene, watch=20.0, wait=0.0)[-1] == "settled"
     scene.ledger.release()
     world = scene.ledger.wait_until(lambda state: state.held == 0)
@@ -99,8 +88,8 @@ def test_a_keyed_undo_cut_short_is_sent_again_under_the_same_key(keyed_scene: Sc
 
 
 @pytest.mark.parametrize("fault", ["hold", "hold_answer"])
-def test_an_undo_that_nobody_can_ask_about_is_never_sent_again(scene: Scene, fault: str) -> None:
-    kill_in_mid_request(scene, "refund", fault, remote="blind")
+def test_an_undo_that_nobody_can_ask_about_is_never_sent_again(scene: Scene, fault: Fault) -> None:
+    cut_short(scene, "refund", fault, remote="blind")
     (found,) = scene.rescue().passes[0]
     assert found.outcome == "needs_human"
     assert [case for case in found.cases if "step 2 bank.charge_blind" in case]

@@ -22,15 +22,19 @@ def outcome(rescued: Rescued) -> list[str]:
     return [one.outcome for one in rescued.passes[-1]]
 
 
-def test_whatever_the_moment_of_death_a_resumed_run_charges_once_and_commits(scene: Scene) -> None:
-    moments = scene.moments(scene.victim(plan="resume", key="k1"))
+@pytest.mark.parametrize("plan", ["resume", "suspending"])
+def test_whatever_the_moment_of_death_a_resumed_run_charges_once_and_commits(scene: Scene, plan: str) -> None:
+    first = scene.victim(plan=plan, key="k1")
     orders = [
-        scene.victim(plan="resume", base=base, key=f"k{base}", at=moment) for base, moment in enumerate(moments, 2)
+        scene.victim(plan=plan, base=base, key=f"k{base}", at=moment)
+        for base, moment in enumerate(scene.moments(first), 2)
     ]
     scene.die_all(orders)
-    ends = {one.at: scene.live(msgspec.structs.replace(one, at="")) for one in orders}
+    resuming = [msgspec.structs.replace(one, plan="resume", at="") for one in [first, *orders]]
+    ends = dict(zip(["", *(one.at for one in orders)], scene.live_all(resuming), strict=True))
     world = scene.ledger.state()
     assert {at: told.error for at, told in ends.items() if told.error not in {"", "SagaClosed"}} == {}
+    scene.rescue()  # a saga that died before it had its key is not resumed; it did nothing
     assert Inquest.over(scene.store).wrongs(world, dict.fromkeys((one.base for one in orders), "resume")) == []
     bases = [1, *(one.base for one in orders)]
     assert sorted(world.charges.values()) == [base * 10 + step for base in bases for step in (1, 2)]

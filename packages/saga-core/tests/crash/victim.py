@@ -9,7 +9,7 @@ import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -19,9 +19,6 @@ from . import bank
 from .fault import FAULTS
 from .fuse import FUSE
 from .orders import Told, VictimOrders
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Hallucinated(Exception):
@@ -38,7 +35,22 @@ class Run:
         self.results: list[str] = []
 
     def scope(self) -> Any:
-        return saga_scope("run", store=self._orders.store, key=self._orders.key, tags={"base": str(self._orders.base)})
+        orders = self._orders
+        return saga_scope(
+            "run", store=orders.store, key=orders.key, tags={"base": str(orders.base)}, stray=orders.stray
+        )
+
+    def go(self) -> None:
+        """Do what was planned."""
+        match self._orders.plan:
+            case "failing" | "committing" | "half":
+                self.blocking()
+            case "failing_async" | "committing_async" | "half_async":
+                asyncio.run(self.on_loop())
+            case "parallel_async":
+                asyncio.run(self.parallel())
+            case plan:
+                getattr(self, plan)()
 
     def blocking(self) -> None:
         charge = bank.CHARGES[self._orders.remote]
@@ -64,6 +76,13 @@ class Run:
             if plan == "failing_async":
                 raise Hallucinated
 
+    async def parallel(self) -> None:
+        """Charge three times at once, and fail."""
+        async with self.scope() as self.saga:
+            amounts = [self._first, self._second, self._second + 1]
+            await asyncio.gather(*(bank.charge_async.at(str(amount))(amount) for amount in amounts))
+            raise Hallucinated
+
     def storm(self) -> None:
         """Run one saga after another, of each plan in turn, until the process is killed."""
         for number in itertools.count():
@@ -79,6 +98,24 @@ class Run:
         with self.scope() as self.saga:
             self._note(charge.at("first")(self._first))
             self._note(charge.at("second")(self._second))
+
+    def suspending(self) -> None:
+        """Charge once, and let the saga wait."""
+        with self.scope() as saga:
+            self._note(bank.CHARGES[self._orders.remote].at("first")(self._first))
+            saga.suspend("later")
+
+    def straying(self) -> None:
+        """Charge, and go on when that takes too long; then succeed."""
+        with self.scope() as self.saga:
+            with suppress(TimeoutError):
+                self._note(bank.charge_slow.at("first")(self._first))
+            FUSE.pass_by("gone on")
+
+    def idle(self) -> None:
+        """Do nothing."""
+        with self.scope() as self.saga:
+            pass
 
     def forking(self) -> None:
         """Charge, and fork: the child tries to go on, leaves the scope and lives until stdin ends."""
@@ -132,21 +169,12 @@ def main(orders: VictimOrders) -> Told:
     FUSE.watch_logs()
     if orders.system:
         FUSE.watch_system()
-    FUSE.light(orders.at, orders.act)
+    FUSE.light(orders.at, orders.act, orders.then)
     FUSE.pass_by("start")
     run = Run(orders)
-    plans: dict[str, Callable[[], None]] = {
-        "storm": run.storm,
-        "resume": run.resume,
-        "forking": run.forking,
-        "retrying": run.retrying,
-    }
     error = ""
     try:
-        if orders.plan.endswith("_async"):
-            asyncio.run(run.on_loop())
-        else:
-            plans.get(orders.plan, run.blocking)()
+        run.go()
     except (Hallucinated, KeyboardInterrupt, SagaError) as raised:
         error = type(raised).__name__
     if orders.caught:
