@@ -11,6 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
+
 from saga_core import (
     Action,
     AsyncAction,
@@ -192,7 +194,18 @@ def take(acts: defaultdict[str, list[Callable[[], object]]], item: str) -> objec
 
 
 def _refunds(world: World, *, is_sync: bool, keyed: bool) -> Inverse[[str]]:
-    def give_back(charge_id: str) -> object:
+    async def give_back(charge_id: str) -> Any:
+        item = world.item_of(charge_id)
+        answer = take(world.on_undo, item)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer is not None:
+            return answer
+        world.refund(charge_id, current_step().key)
+        answer = take(world.after_undo, item)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def give_back_now(charge_id: str) -> Any:
         item = world.item_of(charge_id)
         answer = take(world.on_undo, item)
         if answer is not None:
@@ -200,30 +213,25 @@ def _refunds(world: World, *, is_sync: bool, keyed: bool) -> Inverse[[str]]:
         world.refund(charge_id, current_step().key)
         return take(world.after_undo, item)
 
-    async def give_back_async(charge_id: str) -> Any:
-        answer = give_back(charge_id)
-        return await answer if inspect.isawaitable(answer) else answer
-
-    def give_back_sync(charge_id: str) -> Any:
-        return give_back(charge_id)
-
-    return inverse(unique("refund"), keyed=keyed)(give_back_sync if is_sync else give_back_async)
+    return inverse(unique("refund"), keyed=keyed)(give_back_now if is_sync else give_back)
 
 
 def _charges(world: World, options: dict[str, Any]) -> tuple[AsyncAction[..., Any], Action[..., Any]]:
     async def charge(item: str, amount: int = 100) -> dict[str, Any]:
+        key = current_step().key
         answer = take(world.before, item)
         if inspect.isawaitable(answer):
             await answer
-        made = world.charge(item, current_step().key)
+        made = world.charge(item, key)
         answer = take(world.after, item)
         if inspect.isawaitable(answer):
             await answer
         return {"id": made, "item": item}
 
     def charge_now(item: str, amount: int = 100) -> dict[str, Any]:
+        key = current_step().key
         take(world.before, item)
-        made = world.charge(item, current_step().key)
+        made = world.charge(item, key)
         take(world.after, item)
         return {"id": made, "item": item}
 
@@ -292,7 +300,10 @@ class Ended(NamedTuple):
 
 
 def in_scope(store: Store, body: Callable[[Saga], Coroutine[Any, Any, object]], **options: Any) -> Ended:
-    """Run a body inside `async with saga_scope()` on a loop of its own, and return how it ended."""
+    """Run a body inside `async with saga_scope()` on a loop of its own, and return how it ended.
+
+    What a failed expectation of the test raises passes through.
+    """
     opened: list[Saga] = []
 
     async def scope() -> None:
@@ -302,6 +313,8 @@ def in_scope(store: Store, body: Callable[[Saga], Coroutine[Any, Any, object]], 
 
     try:
         asyncio.run(scope())
+    except (AssertionError, pytest.fail.Exception):
+        raise
     except BaseException as error:
         if not opened:
             raise
@@ -310,12 +323,14 @@ def in_scope(store: Store, body: Callable[[Saga], Coroutine[Any, Any, object]], 
 
 
 def in_plain_scope(store: Store, body: Callable[[Saga], object], **options: Any) -> Ended:
-    """Run a body inside `with saga_scope()`, and return how it ended."""
+    """Run a body inside `with saga_scope()`, and return how it ended; a failed expectation passes through."""
     opened: list[Saga] = []
     try:
         with saga_scope(store=store, **options) as saga:
             opened.append(saga)
             body(saga)
+    except (AssertionError, pytest.fail.Exception):
+        raise
     except BaseException as error:
         if not opened:
             raise
