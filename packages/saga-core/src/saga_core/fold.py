@@ -25,6 +25,7 @@ from saga_core.records import (
     Record,
     Refused,
     Resent,
+    Returned,
     RolledBack,
     ScopeEnded,
     ScopeOpened,
@@ -498,7 +499,8 @@ def _committed(view: SagaView, record: Committed) -> None:
     view.committing = False
     view.suspended = None
     for case in view.cases:
-        if case.step is not None and view.steps[case.step].state == "applied":
+        step = None if case.step is None else view.steps[case.step]
+        if step is not None and step.state == "applied" and not step.stray:
             case.open = False
 
 
@@ -525,11 +527,20 @@ def _resent(view: SagaView, record: Resent) -> None:
     view.running.add(step.number)
 
 
+def _returned(view: SagaView, record: Returned) -> None:
+    step = view.steps[record.step]
+    step.stray = False
+    if step.problem is None:
+        for case in view.cases:
+            case.open = case.open and case.step != step.number
+
+
 _ALLOWED: dict[type[Any], frozenset[StepState]] = {
     Applied: frozenset({"intended", "in_doubt", "not_landed"}),
     Doubted: frozenset({"intended", "in_doubt"}),
     Missed: frozenset({"intended", "in_doubt", "not_landed"}),
     Resent: frozenset({"in_doubt"}),
+    Returned: frozenset({"applied"}),
     UndoIntended: frozenset({"applied", "undo_in_doubt", "undo_failed", "in_doubt"}),
     UndoEnded: frozenset({"undoing", "undo_in_doubt", "undo_pending"}),
 }
@@ -557,4 +568,5 @@ _RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
     Parked: _parked,
     Suspended: _suspended,
     Resent: _resent,
+    Returned: _returned,
 }

@@ -226,6 +226,13 @@ class Resent(msgspec.Struct, frozen=True, array_like=True, tag=21):
     at: int
 
 
+class Returned(msgspec.Struct, frozen=True, array_like=True, tag=22):
+    """A stray's recorded result was given to a caller: its landing is known, it is no stray any more."""
+
+    step: int
+    at: int
+
+
 Record: TypeAlias = (
     Began
     | Adopted
@@ -248,6 +255,7 @@ Record: TypeAlias = (
     | Parked
     | Suspended
     | Resent
+    | Returned
 )
 
 COMMITTED_KIND = 17

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from contextvars import copy_context
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from saga_core.errors import OutcomeNotLogged, StoreError
 from saga_core.records import EMPTY, Doubted, Missed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from saga_core.engine.invocation import Invocation
     from saga_core.fold import StepView
 
@@ -31,8 +34,6 @@ async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -
     declared, session = call.declared, call.session
     deadline = None if declared.timeout is None else datetime.now(UTC) + declared.timeout
     running = Step(session, step.number, step.action, step.position, step.attempt, "do", deadline=deadline)
-    outer = STEP.get()
-    STEP.set(running)
     try:
         result = await _run(call, step, arguments, running)
     except _StillRunning as late:
@@ -49,9 +50,6 @@ async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -
     except BaseException as error:
         _failed(call, step, error)
         raise
-    finally:
-        running.is_over = True
-        STEP.set(outer)
     await _landed(call, step, result)
     return result
 
@@ -62,15 +60,32 @@ def recorded_result(call: Invocation, step: StepView) -> Any:
 
 
 async def _run(call: Invocation, step: StepView, arguments: dict[str, Any], running: Step) -> Any:
+    """Call the function with `current_step()` answering for the step, for as long as the function runs."""
     timeout = call.declared.timeout
-    if timeout is None:
-        return await call.io.effect(call.fn, arguments)
-    if call.io is SYNC:
-        return _run_aside(call, step, arguments, running, timeout.total_seconds())
-    import asyncio  # noqa: PLC0415 -- only where a loop runs anyway
+    outer = STEP.get()
+    STEP.set(running)
+    is_aside = timeout is not None and call.io is SYNC and not inspect.iscoroutinefunction(call.fn)
+    try:
+        if timeout is None:
+            return await call.io.effect(call.fn, arguments)
+        if is_aside:
+            return _run_aside(call, step, arguments, running, timeout.total_seconds())
+        return await call.io.effect(_bounded(call.fn, timeout.total_seconds()), arguments)
+    finally:
+        running.is_over = running.is_over or not is_aside
+        STEP.set(outer)
 
-    async with asyncio.timeout(timeout.total_seconds()):
-        return await call.io.effect(call.fn, arguments)
+
+def _bounded(fn: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """Return an asynchronous function that is cancelled when the time is over."""
+
+    async def bounded(**arguments: Any) -> Any:
+        import asyncio  # noqa: PLC0415 -- only where a loop runs anyway
+
+        async with asyncio.timeout(seconds):
+            return await fn(**arguments)
+
+    return bounded
 
 
 async def _landed(call: Invocation, step: StepView, result: Any) -> None:
@@ -149,6 +164,7 @@ def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], runn
     with handing_over:
         if not ended.is_set():
             is_alone = True
+            call.session.unattended.add(step.number)
             late = TimeoutError(f"{step.action!r} took longer than {seconds} s")
             late.add_note(f"saga {call.session.saga_id}: step {step.number} is still running, and may land")
             raise _StillRunning(late)
@@ -160,11 +176,13 @@ def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], runn
 
 def _log_alone(call: Invocation, step: StepView, result: Any, error: BaseException | None) -> None:
     """Log the outcome of an effect whose caller went on: what landed had failed towards it."""
-    if error is not None:
-        _failed(call, step, error)
-        return
     session = call.session
     try:
-        session.log.sync(land(session, step, result, stray=True))
+        if error is not None:
+            _failed(call, step, error)
+        else:
+            session.log.sync(land(session, step, result, stray=True))
     except StoreError:
         log.exception("saga %s step %d landed, and its outcome could not be written", session.saga_id, step.number)
+    finally:
+        session.unattended.discard(step.number)

@@ -8,7 +8,7 @@ from saga_core.engine import janitor
 from saga_core.engine.session import log
 from saga_core.engine.unwind import open_case, unwind
 from saga_core.errors import ApprovalPending, CommitUnknown, RollbackIncomplete, StoreError
-from saga_core.fold import PROVEN
+from saga_core.fold import OPEN, PROVEN
 from saga_core.plan import uncased
 from saga_core.records import (
     Committed,
@@ -158,11 +158,10 @@ def _has_unsettled(session: Session) -> bool:
 def _leave_to_a_person(session: Session, step: StepView) -> None:
     """Open a case for a step that the commit finds unsettled."""
     view = session.view
-    is_open = step.state in {"intended", "in_doubt", "undo_in_doubt", "undo_pending"} or (
-        step.state == "applied" and view.is_doomed(step)
-    )
+    is_open = step.state in OPEN or (step.state == "applied" and (step.stray or view.is_doomed(step)))
     if is_open and not any(case.step == step.number for case in view.open_cases):
-        open_case(session, step, f"the saga committed while it was {step.state.replace('_', ' ')}")
+        words = "landed, unknown to its caller" if step.stray else step.state.replace("_", " ")
+        open_case(session, step, f"the saga committed while it was {words}")
 
 
 async def _commit_barrier(io: Io, session: Session, written: int) -> None:

@@ -31,7 +31,7 @@ async def recall(call: Invocation, position: str, asked: Raw) -> StepView | None
     view = call.session.view
     known = view.positions.get(position)
     if known is None:
-        if view.in_doubt and call.label is None:
+        if (view.in_doubt or call.session.unattended) and call.label is None:
             await _refuse_repeat(call, asked)
         return None
     if not _is_same(call.declared, known, asked):
@@ -65,12 +65,12 @@ async def settle(call: Invocation, step: StepView, *, stray: bool) -> None:
 async def _refuse_repeat(call: Invocation, asked: Raw) -> None:
     """Refuse a call whose equal is in doubt: sending it again could double the effect."""
     view = call.session.view
-    for number in sorted(view.in_doubt):
+    for number in sorted(view.in_doubt | call.session.unattended):
         step = view.steps[number]
         if step.action != call.declared.name or not _is_same(call.declared, step, asked):
             continue
         await settle(call, step, stray=True)
-        if step.state == "in_doubt":
+        if step.state in {"intended", "in_doubt"}:
             raise _doubt(call.session, step)
 
 

@@ -267,7 +267,13 @@ class Scope:
             return
         import asyncio  # noqa: PLC0415
 
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # the block is being destroyed after its loop was closed: nothing can be awaited
+            node.closed = node.closed or "its event loop was closed"
+            node.is_over = True
+            _pass_on(node)
+            return
         task = asyncio.current_task()
         assert task is not None
         cancelled: asyncio.CancelledError | None = None

@@ -45,6 +45,7 @@ class Session:
         asked: When each step in doubt may be asked about again, in nanoseconds since boot.
         written: The log position behind the newest record.
         unwritten: Outcomes that the log did not take; written first as soon as it takes records again.
+        unattended: Steps whose effects still run although their callers went on.
         is_stopped: Somebody wants the ending to stop at once; what remains is recovery's.
         is_replay: The saga is committed; recorded positions answer, nothing new runs.
         is_cancelled: The scope's task was cancelled on its way to the commit.
@@ -68,6 +69,7 @@ class Session:
         self.asked: dict[int, int] = {}
         self.written = 0
         self.unwritten: list[Record] = []
+        self.unattended: set[int] = set()
         self.is_cancelled = False
         self.is_stopped = False
         self.is_replay = False

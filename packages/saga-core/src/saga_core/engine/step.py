@@ -12,7 +12,7 @@ from saga_core.engine.judge import judge
 from saga_core.engine.recall import recall
 from saga_core.engine.session import log
 from saga_core.errors import StoreError
-from saga_core.records import EMPTY, Intended, Missed, Resent
+from saga_core.records import EMPTY, Intended, Missed, Resent, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +57,8 @@ async def run_step(
         position = node.position(declared.name, label)
         known = await recall(call, position, asked)
         if known is not None and known.state == "applied":
+            if known.stray:
+                session.append(Returned(known.number, session.clock.wall()))
             return recorded_result(call, known)
         call.refuse_closed()
         if known is not None and known.state == "in_doubt":
