@@ -417,22 +417,25 @@ def test_a_task_whose_loop_is_gone_is_undone_by_the_janitor(store: Store, world:
     """A closed loop destroys its pending tasks: the scope is left where no loop runs."""
     tools = declare(world, probe=True, lands_within=SOON)
     sagas: list[Saga] = []
-    loop = asyncio.new_event_loop()
-    gate = Gate()
-    if where == "effect":
-        world.after["flight"].append(gate)
 
-    async def scope() -> None:
+    async def scope(gate: Gate) -> None:
         async with saga_scope(store=store) as saga:
             sagas.append(saga)
             await tools.charge("hotel")
             await tools.charge("flight")
             await gate()
 
-    task = loop.create_task(scope())
-    loop.run_until_complete(gate.reached.wait())
-    loop.close()
-    del task
+    def run() -> None:
+        gate = Gate()
+        if where == "effect":
+            world.after["flight"].append(gate)
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(scope(gate))
+        loop.run_until_complete(gate.reached.wait())
+        loop.close()
+        assert not task.done()
+
+    run()
     gc.collect()
     world.wait_until(lambda: world.standing == [], 5)
     eventually(lambda: done(store) == [sagas[0].id])

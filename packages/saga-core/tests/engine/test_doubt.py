@@ -21,6 +21,7 @@ from saga_core import (
     compensable,
     current_step,
 )
+from saga_core.engine import recall
 
 from .world import Declined, Lost, World, declare, decline, done, eventually, in_plain_scope, in_scope, lose, unique
 
@@ -205,7 +206,11 @@ def test_what_lands_late_is_undone_after_the_scope_is_left(store: Store, world: 
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("answer", ["unknown", "raises", "nonsense"])
-def test_a_remote_that_cannot_tell_makes_a_case(store: Store, world: World, answer: str) -> None:
+def test_a_remote_that_cannot_tell_makes_a_case(
+    store: Store, world: World, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall, "_SETTLE_WITHIN", 0.05)
+
     def probe(_: Attempt) -> Any:
         if answer == "raises":
             raise OSError("down")
