@@ -489,7 +489,7 @@ def _case_opened(view: SagaView, record: CaseOpened) -> None:
             step.state = "undo_failed"
 
 
-def _committing(view: SagaView, record: Committing) -> None:
+def _committing(view: SagaView, _: Committing) -> None:
     view.committing = True
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MAX_TRIALS = 6
 """How often an undo that raises is tried before a person is asked."""
 
+_UNDO_AHEAD = frozenset({"applied", "undoing", "undo_in_doubt", "undo_pending"})
+
 MoveKind = Literal["ask", "undo", "undo_unasked", "ask_undo", "observe", "case", "wait", "done"]
 
 
@@ -65,9 +67,8 @@ def unmet(view: SagaView) -> list[str]:
                 lacking.append(f"action {step.action!r}")
             elif declared.probe is None and step.keyed_undo is not None:
                 lacking += _misfit(step.keyed_undo)
-        elif step.state in {"applied", "undoing", "undo_in_doubt", "undo_pending"} and step.undo is not None:
-            if view.ended != "committed":
-                lacking += _misfit(step.undo)
+        elif step.undo is not None and view.ended != "committed" and step.state in _UNDO_AHEAD:
+            lacking += _misfit(step.undo)
     return sorted(set(lacking))
 
 

@@ -81,12 +81,12 @@ def test_what_gathers_during_a_sync_is_served_by_one_sync_of_each_log(open_on: O
     disk.hold = threading.Event()
     first, second, third = begin(store), begin(store), begin(store)
     answers = Answers(13)
-    store.sync_later(first, first.append(records.Committing(1)), answers)
+    first.sync_later(first.append(records.Committing(1)), answers)
     while not disk.synced:
         os.sched_yield()
     for _ in range(6):
         for log in (second, third):
-            store.sync_later(log, log.append(records.Committing(1)), answers)
+            log.sync_later(log.append(records.Committing(1)), answers)
     disk.hold.set()
     assert answers.complete.wait(30)
     assert answers.errors == [None] * 13
@@ -99,9 +99,9 @@ def test_a_failure_reaches_those_who_wait_for_that_log_and_nobody_else(open_on: 
     bad, good = begin(store), begin(store)
     disk.failures = 1
     failed, served = Answers(1), Answers(1)
-    store.sync_later(bad, bad.append(records.Committing(1)), failed)
+    bad.sync_later(bad.append(records.Committing(1)), failed)
     assert failed.complete.wait(30)
-    store.sync_later(good, good.append(records.Committing(1)), served)
+    good.sync_later(good.append(records.Committing(1)), served)
     assert served.complete.wait(30)
     assert isinstance(failed.errors[0], StoreError)
     assert served.errors == [None]
@@ -118,8 +118,8 @@ def test_a_waiter_that_raises_does_not_end_the_thread(
 
     answers = Answers(1)
     position = log.append(records.Committing(1))
-    store.sync_later(log, position, broken)
-    store.sync_later(log, position, answers)
+    log.sync_later(position, broken)
+    log.sync_later(position, answers)
     assert answers.complete.wait(30)
     assert "could not be told" in caplog.text
 
@@ -169,7 +169,7 @@ def test_the_thread_ends_with_the_store_and_begins_again_with_the_next_request(o
     log = begin(store)
     for _ in range(2):
         answers = Answers(1)
-        store.sync_later(log, log.append(records.Committing(1)), answers)
+        log.sync_later(log.append(records.Committing(1)), answers)
         store.close()
         assert answers.errors == [None], "close serves what was asked for"
         assert len(committers()) == before
@@ -187,7 +187,7 @@ try:
     threading.Thread(target=print).start()
 except RuntimeError as error:
     print(error, flush=True)
-store.sync_later(log, position, lambda error: print("told", error, threading.current_thread().name, flush=True))
+log.sync_later(position, lambda error: print("told", error, threading.current_thread().name, flush=True))
 log.append(records.Committed(2))
 log.sync_soon()
 print(log.durable > position, flush=True)

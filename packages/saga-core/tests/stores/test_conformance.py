@@ -182,7 +182,7 @@ def test_what_was_synced_is_durable_and_a_waiter_is_told_from_another_thread(bac
         errors.append(error)
         told.set()
 
-    backend.sync_later(log, position, done)
+    log.sync_later(position, done)
     assert told.wait(10)
     assert errors == [None]
     assert log.durable >= position

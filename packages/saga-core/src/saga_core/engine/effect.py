@@ -94,7 +94,7 @@ async def _landed(call: Invocation, step: StepView, result: Any) -> None:
         written = land(session, step, result)
         if declared.tier == "power":
             if declared.probe is None and declared.keyed_undo is None:
-                await call.io.barrier(session.store, session.log, written)  # only a person could settle a doubt
+                await call.io.barrier(session.log, written)  # only a person could settle a doubt
             else:
                 session.log.sync_soon()
     except StoreError as error:

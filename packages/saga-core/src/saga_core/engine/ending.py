@@ -94,7 +94,7 @@ async def _end_root(io: Io, node: Node, error: BaseException | None, until: int)
     if kind == "suspend" and not session.is_busy(node.holds):
         await _suspend(io, session, reason)
         return None
-    if kind == "commit" and await _commit(io, session, until):
+    if kind == "commit" and await _commit(io, node, until):
         return None
     await _unwind_all(io, session, "cancelled" if kind == "commit" else reason, until)
     return _told(node, error, is_explicit=kind == "rollback" and node.decision is not None)
@@ -120,15 +120,16 @@ def _told(node: Node, error: BaseException | None, *, is_explicit: bool) -> Saga
     )
 
 
-async def _commit(io: Io, session: Session, until: int) -> bool:
+async def _commit(io: Io, node: Node, until: int) -> bool:
     """Commit; False if the caller was cancelled before the commit record was written."""
+    session = node.session
     if _has_unsettled(session):
         session.append(Committing(session.clock.wall()))
         await unwind(io, session, lambda _: True, wait_until=until, work_until=until)
         for step in list(session.view.steps.values()):
             _leave_to_a_person(session, step)
     with session.lock:
-        if session.is_cancelled:
+        if node.is_cancelled:
             return False
         written = session.append(Committed(session.clock.wall()))
     await _commit_barrier(io, session, written)
@@ -141,7 +142,7 @@ async def after_commit(io: Io, session: Session) -> None:
     if session.is_busy(lambda _: True):
         janitor.take(session, None)
         return
-    await io.barrier(session.store, session.log, session.written)
+    await io.barrier(session.log, session.written)
     if session.view.is_settled:
         session.log.settle()
     else:
@@ -167,7 +168,7 @@ def _leave_to_a_person(session: Session, step: StepView) -> None:
 async def _commit_barrier(io: Io, session: Session, written: int) -> None:
     for trial in range(_COMMIT_TRIALS):
         try:
-            await io.barrier(session.store, session.log, written)
+            await io.barrier(session.log, written)
         except StoreError as error:
             if trial == _COMMIT_TRIALS - 1:
                 session.log.release()
@@ -183,7 +184,7 @@ async def _commit_barrier(io: Io, session: Session, written: int) -> None:
 
 async def _suspend(io: Io, session: Session, reason: str) -> None:
     written = session.append(Suspended(session.clock.wall(), reason))
-    await io.barrier(session.store, session.log, written)
+    await io.barrier(session.log, written)
     session.log.release()
 
 
@@ -211,7 +212,7 @@ async def finish(io: Io, session: Session, move: Move) -> None:
     at = session.clock.wall()
     written = session.append(RolledBack(at) if is_proven else Parked(at))
     log.info("saga %s: %s, %s", session.saga_id, view.state, summary(view))
-    await io.barrier(session.store, session.log, written)
+    await io.barrier(session.log, written)
     if view.is_settled:
         session.log.settle()
     else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from saga_core.stores.store import Backend, Log
+    from saga_core.stores.store import Log
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Io(Protocol):
         """Call a function of ours that blocks."""
         ...
 
-    async def barrier(self, store: Backend, log: Log, position: int) -> None:
+    async def barrier(self, log: Log, position: int) -> None:
         """Wait until the log is on disk up to the position."""
         ...
 
@@ -70,7 +70,7 @@ class AsyncIo:
 
         return await asyncio.to_thread(fn, *args)
 
-    async def barrier(self, store: Backend, log: Log, position: int) -> None:
+    async def barrier(self, log: Log, position: int) -> None:
         if log.durable >= position:
             return
         import asyncio  # noqa: PLC0415
@@ -92,7 +92,7 @@ class AsyncIo:
             except RuntimeError:
                 return  # the loop is closed: nobody waits any more
 
-        store.sync_later(log, position, report)
+        log.sync_later(position, report)
         await done
 
     async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
@@ -135,7 +135,7 @@ class SyncIo:
     async def offload(self, fn: Callable[..., T], *args: Any) -> T:
         return fn(*args)
 
-    async def barrier(self, store: Backend, log: Log, position: int) -> None:
+    async def barrier(self, log: Log, position: int) -> None:
         log.sync(position)
 
     async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:

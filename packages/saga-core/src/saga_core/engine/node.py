@@ -15,6 +15,7 @@ class Node:
     Attributes:
         path: Its place: empty for the root, `1`, `1.2` for savepoints.
         decision: `rollback` or `suspend` with the reason, once somebody decided.
+        is_cancelled: The block was cancelled on its way to the commit.
         closed: Why no step starts here any more, in words; None while steps may.
     """
 
@@ -24,6 +25,7 @@ class Node:
         "_ordinals",
         "closed",
         "decision",
+        "is_cancelled",
         "is_over",
         "is_undone",
         "parent",
@@ -37,6 +39,7 @@ class Node:
         self.path = path
         self.decision: tuple[str, str] | None = None
         self.closed: str | None = None
+        self.is_cancelled = False
         self.is_over = False
         self.is_undone = False
         self._lock = threading.Lock()
@@ -56,6 +59,11 @@ class Node:
         with self._lock:
             ordinal = self._ordinals[action] = self._ordinals.get(action, 0) + 1
         return f"{self.path}/{action}#{ordinal}"
+
+    def cancel(self) -> None:
+        """Have the ending unwind, if it has not written the commit yet."""
+        with self.session.lock:
+            self.is_cancelled = True
 
     def why_closed(self) -> str | None:
         """Return why no step starts here, looking outwards too."""

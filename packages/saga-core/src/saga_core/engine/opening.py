@@ -173,7 +173,7 @@ async def adopt(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, 
     record = Adopted(
         epoch, clock.wall(), clock.up(), boot_id(), os.getpid(), socket.gethostname(), why, reading.dropped
     )
-    await io.barrier(store, log, session.append(record))
+    await io.barrier(log, session.append(record))
     return session
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextvars
 import os
-import threading
 import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from saga_core.engine import janitor
 from saga_core.engine.context import AMBIENT
-from saga_core.engine.ending import Limits, end
+from saga_core.engine.ending import Limits
 from saga_core.engine.io import ASYNC, SYNC, drive, on_loop_thread
+from saga_core.engine.leaving import leave, leave_on_loop
 from saga_core.engine.node import Node
 from saga_core.engine.opening import begin, begin_or_resume
 from saga_core.errors import ScopeMisuse
@@ -22,14 +21,12 @@ from saga_core.stores import open_store
 from saga_core.stores.store import Backend
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping
     from typing import ParamSpec, TypeVar
 
     from saga_core.engine.action import Action, AsyncAction
     from saga_core.engine.io import Io
     from saga_core.engine.session import Session
-    from saga_core.errors import SagaError
     from saga_core.report import Report
     from saga_core.stores import Store
     from saga_core.types import Co
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     T = TypeVar("T")
 
-_GRACE = 1.0
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -220,129 +216,13 @@ class Scope:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         node = self._close()
-        if node is None:
-            return
-        try:
-            problem = (
-                drive(end(SYNC, node, None, self._limits)) if _is_plain(node, error) else self._end_aside(node, error)
-            )
-        except BaseException:
-            _pass_on(node)
-            raise
-        if problem is not None and error is None:
-            raise problem
-
-    def _end_aside(self, node: Node, error: BaseException | None) -> SagaError | None:
-        """End on a thread of its own: neither a hanging inverse nor an interrupt leaves the ending half done."""
-        box: list[SagaError | None] = []
-        failure: list[BaseException] = []
-        ended = threading.Event()
-
-        def work() -> None:
-            try:
-                box.append(drive(end(SYNC, node, error, self._limits)))
-            except BaseException as broken:  # noqa: BLE001 -- carried to the scope's own thread
-                failure.append(broken)
-            finally:
-                ended.set()
-
-        context = contextvars.copy_context()
-        name = f"saga-unwind-{node.session.saga_id}"
-        threading.Thread(target=context.run, args=(work,), name=name, daemon=True).start()
-        try:
-            in_time = ended.wait(self._limits.drain + self._limits.unwind + _GRACE)
-        except BaseException:
-            node.session.stop()
-            raise
-        if not in_time:
-            _say_late(node, error)
-            return None
-        if failure:
-            raise failure[0]
-        return box[0]
+        if node is not None:
+            leave(node, error, self._limits)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         node = self._close()
-        if node is None:
-            return
-        import asyncio  # noqa: PLC0415
-
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # the block is being destroyed after its loop was closed: nothing can be awaited
-            node.closed = node.closed or "its event loop was closed"
-            node.is_over = True
-            _pass_on(node)
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        cancelled: asyncio.CancelledError | None = None
-        if error is None and task.cancelling() > 0:
-            try:
-                await asyncio.sleep(0)  # a cancellation that a savepoint held back comes before the commit
-            except asyncio.CancelledError as held_back:
-                cancelled = held_back
-                node.session.is_cancelled = True
-        ending = loop.create_task(_end_on_loop(node, error, self._limits))
-        until = loop.time() + self._limits.drain + self._limits.unwind + _GRACE
-        while not ending.done() and loop.time() < until:
-            try:
-                await asyncio.wait({ending}, timeout=until - loop.time())
-            except asyncio.CancelledError as late:
-                cancelled = late
-                if error is None:
-                    with node.session.lock:
-                        node.session.is_cancelled = True
-        problem = None
-        if not ending.done():
-            _say_late(node, error)
-        elif not ending.cancelled():
-            problem = ending.result()
-        if cancelled is not None:
-            if error is None:
-                raise cancelled
-            loop.call_soon(_redeliver, task, cancelled)
-        elif error is None and problem is not None:
-            raise problem
-
-
-async def _end_on_loop(node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
-    try:
-        return await end(ASYNC, node, error, limits)
-    except BaseException:
-        _pass_on(node)
-        raise
-
-
-def _pass_on(node: Node) -> None:
-    """Have the janitor end what an interrupt left half ended."""
-    if node.parent is None:
-        janitor.take(node.session, None)
-
-
-def _redeliver(task: asyncio.Task[Any], cancelled: asyncio.CancelledError) -> None:
-    """Cancel a task again whose cancellation was held back for the user's own exception.
-
-    Whoever cancelled it may have taken that back since, as `asyncio.timeout` does when another error passes.
-    """
-    if not task.done() and task.cancelling() > 0:
-        task.uncancel()
-        task.cancel(*cancelled.args)
-
-
-def _is_plain(node: Node, error: BaseException | None) -> bool:
-    """Tell whether the ending is one record, with nothing of the user's to run."""
-    view = node.session.view
-    if error is not None or node.decision is not None or view.in_doubt or view.running:
-        return False
-    return node.parent is not None or not any(
-        step.state == "applied" and (step.stray or view.is_doomed(step)) for step in view.steps.values()
-    )
-
-
-def _say_late(node: Node, error: BaseException | None) -> None:
-    if error is not None:
-        error.add_note(f"saga {node.session.saga_id}: still unwinding in the background (see saga.report)")
+        if node is not None:
+            await leave_on_loop(node, error, self._limits)
 
 
 def _abandon(node: Node) -> None:

@@ -48,7 +48,6 @@ class Session:
         unattended: Steps whose effects still run although their callers went on.
         is_stopped: Somebody wants the ending to stop at once; what remains is recovery's.
         is_replay: The saga is committed; recorded positions answer, nothing new runs.
-        is_cancelled: The scope's task was cancelled on its way to the commit.
         is_dead: This is a forked child's copy: it may do nothing.
     """
 
@@ -70,7 +69,6 @@ class Session:
         self.written = 0
         self.unwritten: list[Record] = []
         self.unattended: set[int] = set()
-        self.is_cancelled = False
         self.is_stopped = False
         self.is_replay = False
         self.is_dead = False
@@ -175,7 +173,7 @@ class Session:
     async def wait_durable(self, step: int, position: int) -> None:
         """Wait until the position is durable within the step's tier."""
         if self.view.steps[step].tier == "power" and self.log.durable < position:
-            await ASYNC.barrier(self.store, self.log, position)
+            await ASYNC.barrier(self.log, position)
 
     def sync_durable(self, step: int, position: int) -> None:
         """Do as `wait_durable` does, blocking."""

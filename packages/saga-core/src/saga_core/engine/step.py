@@ -110,7 +110,7 @@ async def _intend(call: Invocation, position: str, attempt: int, asked: Raw, fro
         step = session.view.steps[number]
     if declared.tier == "power":
         try:
-            await call.io.barrier(session.store, session.log, written)
+            await call.io.barrier(session.log, written)
         except BaseException as error:
             _never_sent(call, step, f"never sent: the wait for the disk ended by {type(error).__qualname__}")
             raise
@@ -141,7 +141,7 @@ async def _send_again(call: Invocation, step: StepView, given: dict[str, Any]) -
     """Send a step in doubt again under its own key, with the arguments that were recorded."""
     session = call.session
     call.flight.step = step.number
-    await call.io.barrier(session.store, session.log, session.append(Resent(step.number, session.clock.wall())))
+    await call.io.barrier(session.log, session.append(Resent(step.number, session.clock.wall())))
     recorded = call.declared.attempt_of(step, session.key_of(step.position, "do", step.attempt)).args
     return await perform(call, step, {**given, **recorded})
 

@@ -236,7 +236,7 @@ async def _undo(io: Io, session: Session, step: StepView, undo: Compensation) ->
     key = session.key_of(step.position, "undo", step.attempt)
     session.asked.pop(step.number, None)
     position = session.append(UndoIntended(step.number, session.clock.wall(), key, undo, step.trials + 1))
-    await io.barrier(session.store, session.log, position)
+    await io.barrier(session.log, position)
     try:
         answer = await _with_step(io, session, step, "undo", handler.fn, **handler.signature.convert(undo.args))
     except BaseException as error:
@@ -290,7 +290,7 @@ async def _ended(
 ) -> None:
     position = _end(session, step, how, words, ref=ref, wait=wait)
     log.info("saga %s step %d %s: undo %s", session.saga_id, step.number, step.action, how)
-    await io.barrier(session.store, session.log, position)
+    await io.barrier(session.log, position)
 
 
 def _end(session: Session, step: StepView, how: str, words: str, *, ref: str | None = None, wait: float = 0) -> int:

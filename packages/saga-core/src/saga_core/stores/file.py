@@ -22,10 +22,10 @@ from saga_core.stores.log import FileLog
 from saga_core.stores.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from saga_core.stores.history import History
-    from saga_core.stores.store import Log, Reading
+    from saga_core.stores.store import Reading
 
 _logger = logging.getLogger("saga_core.store")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
@@ -236,10 +236,6 @@ class FileStore:
 
     def take_key(self, key: str, saga: str, generation: int) -> bool:
         return self._control.take_key(key, saga, generation)
-
-    def sync_later(self, log: Log, position: int, done: Callable[[BaseException | None], None]) -> None:
-        assert isinstance(log, FileLog)
-        self.committer.sync_later(log, position, done)
 
     def let_go(self, saga: str) -> None:
         """Forget a log that is being given up; called by the log."""

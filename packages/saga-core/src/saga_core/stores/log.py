@@ -11,6 +11,8 @@ from saga_core.records import Adopted, Record, kind_of
 from saga_core.stores import fork
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from saga_core.frame import FileHeader, Parsed
     from saga_core.stores.file import FileStore
 
@@ -206,6 +208,9 @@ class FileLog:
                 if self._lost:
                     self._is_ready = False
             self._changed.notify_all()
+
+    def sync_later(self, position: int, done: Callable[[BaseException | None], None]) -> None:
+        self._store.committer.sync_later(self, position, done)
 
     def sync_soon(self) -> None:
         if not self._is_soon:

@@ -38,6 +38,9 @@ class _MemoryLog:
     def sync(self, position: int) -> None:
         pass
 
+    def sync_later(self, position: int, done: Callable[[BaseException | None], None]) -> None:  # noqa: ARG002 -- the protocol's parameter
+        done(None)
+
     def sync_soon(self) -> None:
         pass
 
@@ -106,9 +109,6 @@ class MemoryStore:
                 return False
             self._keys[key] = (saga, generation)
             return True
-
-    def sync_later(self, log: Log, position: int, done: Callable[[BaseException | None], None]) -> None:
-        done(None)
 
     def give_up(self, saga: str, *, settled: bool) -> None:
         """Free a log; called by the log itself."""

@@ -57,6 +57,10 @@ class Log(Protocol):
         """
         ...
 
+    def sync_later(self, position: int, done: Callable[[BaseException | None], None]) -> None:
+        """Call `done`, perhaps from another thread, when `sync(position)` has returned or raised; never blocks."""
+        ...
+
     def sync_soon(self) -> None:
         """Ask that what was written goes to disk within about ten milliseconds; never blocks, never raises."""
         ...
@@ -129,8 +133,4 @@ class Backend(Store, Protocol):
 
     def take_key(self, key: str, saga: str, generation: int) -> bool:
         """Bind a key to a saga whose log is on disk; False if another took that generation first. Durable at return."""
-        ...
-
-    def sync_later(self, log: Log, position: int, done: Callable[[BaseException | None], None]) -> None:
-        """Call `done` from another thread when `log.sync(position)` has returned or raised; never blocks."""
         ...

@@ -1,0 +1,156 @@
+"""How a block waits for its scope's end: on a thread, or on its loop; bounded, and shielded from interrupts."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from typing import TYPE_CHECKING, Any
+
+from saga_core.engine import janitor
+from saga_core.engine.ending import end
+from saga_core.engine.io import ASYNC, SYNC, drive
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from saga_core.engine.ending import Limits
+    from saga_core.engine.node import Node
+    from saga_core.errors import SagaError
+
+_GRACE = 1.0
+"""Seconds that the block waits longer than the ending may take."""
+
+
+def leave(node: Node, error: BaseException | None, limits: Limits) -> None:
+    """End a scope for a `with` block.
+
+    Raises:
+        SagaError: What could not be done, where the block has no error of its own.
+    """
+    try:
+        problem = drive(end(SYNC, node, None, limits)) if _is_plain(node, error) else _end_aside(node, error, limits)
+    except BaseException:
+        _pass_on(node)
+        raise
+    if problem is not None and error is None:
+        raise problem
+
+
+def _is_plain(node: Node, error: BaseException | None) -> bool:
+    """Tell whether the ending is one record, with nothing of the user's to run."""
+    view = node.session.view
+    if error is not None or node.decision is not None or view.in_doubt or view.running:
+        return False
+    return node.parent is not None or not any(
+        step.state == "applied" and (step.stray or view.is_doomed(step)) for step in view.steps.values()
+    )
+
+
+def _end_aside(node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
+    """End on a thread of its own: neither a hanging inverse nor an interrupt leaves the ending half done."""
+    box: list[SagaError | None] = []
+    failure: list[BaseException] = []
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            box.append(drive(end(SYNC, node, error, limits)))
+        except BaseException as broken:  # noqa: BLE001 -- carried to the block's own thread
+            failure.append(broken)
+        finally:
+            ended.set()
+
+    context = contextvars.copy_context()
+    name = f"saga-unwind-{node.session.saga_id}"
+    threading.Thread(target=context.run, args=(work,), name=name, daemon=True).start()
+    try:
+        in_time = ended.wait(limits.drain + limits.unwind + _GRACE)
+    except BaseException:
+        node.session.stop()
+        raise
+    if not in_time:
+        _say_late(node, error)
+        return None
+    if failure:
+        raise failure[0]
+    return box[0]
+
+
+async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits) -> None:
+    """End a scope for an `async with` block; a cancellation is held back until the ending is done.
+
+    Raises:
+        CancelledError: The block was cancelled meanwhile and has no error of its own.
+        SagaError: What could not be done, where the block has no error of its own.
+    """
+    import asyncio  # noqa: PLC0415
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # the block is being destroyed after its loop was closed: nothing can be awaited
+        node.closed = node.closed or "its event loop was closed"
+        node.is_over = True
+        _pass_on(node)
+        return
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled = await _overdue(node, task) if error is None else None
+    ending = loop.create_task(_end(node, error, limits))
+    until = loop.time() + limits.drain + limits.unwind + _GRACE
+    while not ending.done() and loop.time() < until:
+        try:
+            await asyncio.wait({ending}, timeout=until - loop.time())
+        except asyncio.CancelledError as late:
+            cancelled = late
+            node.cancel()
+    if not ending.done():
+        _say_late(node, error)
+    problem = ending.result() if ending.done() and not ending.cancelled() else None
+    if cancelled is not None and error is None:
+        raise cancelled
+    if cancelled is not None:
+        loop.call_soon(_redeliver, task, cancelled)
+    elif problem is not None and error is None:
+        raise problem
+
+
+async def _overdue(node: Node, task: asyncio.Task[Any]) -> asyncio.CancelledError | None:
+    """Take a cancellation that a savepoint held back: it comes before the commit."""
+    import asyncio  # noqa: PLC0415
+
+    if task.cancelling() > 0:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError as held_back:
+            node.cancel()
+            return held_back
+    return None
+
+
+async def _end(node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
+    try:
+        return await end(ASYNC, node, error, limits)
+    except BaseException:
+        _pass_on(node)
+        raise
+
+
+def _redeliver(task: asyncio.Task[Any], cancelled: asyncio.CancelledError) -> None:
+    """Cancel a task again whose cancellation was held back for the user's own exception.
+
+    Whoever cancelled it may have taken that back since, as `asyncio.timeout` does when another error passes.
+    """
+    if not task.done() and task.cancelling() > 0:
+        task.uncancel()
+        task.cancel(*cancelled.args)
+
+
+def _pass_on(node: Node) -> None:
+    """Have the janitor end what an interrupt left half ended."""
+    if node.parent is None:
+        janitor.take(node.session, None)
+
+
+def _say_late(node: Node, error: BaseException | None) -> None:
+    if error is not None:
+        error.add_note(f"saga {node.session.saga_id}: still unwinding in the background (see saga.report)")
