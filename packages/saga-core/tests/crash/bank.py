@@ -14,6 +14,7 @@ from saga_core import (
     Compensation,
     Landed,
     NotLanded,
+    Pending,
     Unknown,
     compensable,
     current_step,
@@ -115,6 +116,46 @@ def undo_charge_blind(call: Call[dict[str, Any]]) -> Compensation:
 charge_blind.probe(_landed)
 
 
+@inverse("bank.refund_pending")
+def refund_pending(charge_id: str) -> Pending:
+    _refund(charge_id)
+    return Pending("accepted", check_after=timedelta(seconds=0.05))
+
+
+@refund_pending.probe
+def refund_pending_landed(charge_id: str) -> Landed[None] | NotLanded | Unknown:
+    return _find(current_step().key)
+
+
+@refund_pending.observe
+def refund_pending_settled(pending: Pending, charge_id: str) -> Pending | None:
+    return None if isinstance(_find(current_step().key), Landed) else pending
+
+
+@compensable("bank.charge_pending", lands_within=LANDS_WITHIN)
+def charge_pending(amount: int) -> dict[str, Any]:
+    return _charge(amount)
+
+
+@charge_pending.undo
+def undo_charge_pending(call: Call[dict[str, Any]]) -> Compensation:
+    return refund_pending.bind(call.result["id"])
+
+
+charge_pending.probe(_landed)
+
+
+@compensable("bank.charge_around", lands_within=LANDS_WITHIN)
+def charge_around(amount: int, inner: int) -> dict[str, Any]:
+    """Charge inside a charge: the inner one is a step of its own."""
+    charge(inner)
+    return _charge(amount)
+
+
+charge_around.undo(undo_charge)
+charge_around.probe(_landed)
+
+
 def _by_key(attempt: Attempt) -> Compensation:
     return refund_by_key.bind(attempt.key)
 
@@ -194,4 +235,10 @@ async def charge_async_landed(attempt: Attempt) -> Landed[Any] | NotLanded:
     return await _find_async(attempt.key)
 
 
-CHARGES = {"probed": charge, "keyed": charge_keyed, "blind": charge_blind, "unasked": charge_unasked}
+CHARGES = {
+    "probed": charge,
+    "keyed": charge_keyed,
+    "blind": charge_blind,
+    "unasked": charge_unasked,
+    "pending": charge_pending,
+}

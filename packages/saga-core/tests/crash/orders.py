@@ -21,6 +21,8 @@ Plan = Literal[
     "suspending",
     "straying",
     "idle",
+    "nested",
+    "contending",
 ]
 
 KEPT: dict[str, frozenset[int]] = {
@@ -31,6 +33,7 @@ KEPT: dict[str, frozenset[int]] = {
     "forking": frozenset({1}),
     "parallel": frozenset(),
     "straying": frozenset(),
+    "nested": frozenset(),
 }
 """Which of a plan's charges stand once it has committed."""
 
@@ -49,6 +52,8 @@ class VictimOrders(msgspec.Struct, frozen=True):
     disk: Where to keep what is on the disk of each log.
     limit: The most bytes that a file of this process may have.
     user: The user to become.
+    unwind: Seconds for which the end undoes in the caller's sight.
+    if_settled: What to do where the saga of the key is committed.
     stray: What a commit does with a stray.
     caught: Go on living after an interrupt, until stdin ends.
     """
@@ -66,6 +71,8 @@ class VictimOrders(msgspec.Struct, frozen=True):
     disk: str = ""
     limit: int = 0
     user: int = 0
+    unwind: float = 30.0
+    if_settled: Literal["raise", "return"] = "raise"
     stray: Literal["undo", "case"] = "undo"
     caught: bool = False
 
@@ -78,6 +85,7 @@ class RescuerOrders(msgspec.Struct, frozen=True):
     grace: Seconds that a saga with a key is left alone.
     is_held: Say `ready` on stdout and wait for a line on stdin before the first pass.
     at: The moment at which it is killed.
+    limit: The most bytes that a file of this process may have.
     lacks: What of the bank is not there: `actions`, `inverses` or `everything`.
     faults: What to break first.
     """
@@ -88,6 +96,7 @@ class RescuerOrders(msgspec.Struct, frozen=True):
     grace: float = 0.0
     is_held: bool = False
     at: str = ""
+    limit: int = 0
     lacks: Literal["", "actions", "inverses", "everything"] = ""
     faults: tuple[str, ...] = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 from datetime import timedelta
@@ -22,6 +23,8 @@ _PAUSE = 0.02
 def main(orders: RescuerOrders) -> Rescued:
     for fault in orders.faults:
         FAULTS[fault]()
+    if orders.limit:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (orders.limit, resource.RLIM_INFINITY))
     if orders.lacks != "everything":
         from . import bank  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] -- declares the handlers
     if orders.lacks == "actions":

@@ -4,50 +4,63 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import pytest
 
+from ..ledger import LedgerProcess  # noqa: TID252 -- the one ledger stands beside this folder
 from .inquest import Inquest
 from .scene import AT_ONCE, EVERYTHING, Scene, to_die_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..ledger import LedgerProcess  # noqa: TID252 -- the one ledger stands beside this folder
-    from .orders import Rescued
 
+class Sweep(NamedTuple):
+    """A plan that is killed at each of its moments, against a remote, and how many recoverers come then."""
 
-def kill_everywhere(scene: Scene, plan: str, remote: str) -> dict[int, str]:
-    """Kill a run at each of its moments, all in one store; return the plans by base."""
-    moments = scene.moments(scene.victim(plan=plan, remote=remote))
-    orders = [scene.victim(plan=plan, remote=remote, base=base, at=moment) for base, moment in enumerate(moments, 2)]
-    scene.die_all(orders)
-    return {1: plan} | dict.fromkeys((one.base for one in orders), plan)
-
-
-def rescue_everything(scene: Scene, rescuers: int) -> list[Rescued]:
-    if rescuers == 1:
-        return [scene.rescue(watch=60.0, wait=0.0)]
-    return scene.rescue_at_once(rescuers, watch=60.0)
+    plan: str
+    remote: str = "probed"
+    rescuers: int = 1
+    is_keyed: bool = False
 
 
 @pytest.mark.parametrize(
-    ("plan", "rescuers"),
-    [("failing", 4), ("committing", 1), ("half", 4), ("parallel_async", 1), ("half_async", 4)],
+    "sweep",
+    [
+        Sweep("failing", rescuers=4),
+        Sweep("committing"),
+        Sweep("half", "keyed", rescuers=4, is_keyed=True),
+        Sweep("failing", "unasked", is_keyed=True),
+        Sweep("failing", "blind"),
+        Sweep("failing", "pending", rescuers=4),
+        Sweep("nested"),
+        Sweep("parallel_async"),
+        Sweep("half_async", rescuers=4),
+    ],
+    ids=lambda sweep: f"{sweep.plan}-{sweep.remote}",
 )
-def test_whatever_the_moment_of_death_the_ledger_nets_to_what_was_committed(
-    scene: Scene, plan: str, rescuers: int
-) -> None:
-    plans = kill_everywhere(scene, plan, "probed")
-    rescues = rescue_everything(scene, rescuers)
-    assert Inquest.over(scene.store).wrongs(scene.ledger.state(), plans, rescues) == []
-    files, world = scene.files(), scene.ledger.state()
-    again = scene.rescue(watch=1.0)
-    assert [one for found in again.passes for one in found if one.outcome != "needs_human"] == []
-    assert scene.files() == files
-    assert scene.ledger.state().charges == world.charges
-    assert scene.ledger.state().refunds == world.refunds
+def test_whatever_the_moment_of_death_the_ledger_nets_to_what_was_committed(tmp_path: Path, sweep: Sweep) -> None:
+    with LedgerProcess(keyed=sweep.is_keyed) as ledger, closing(Scene(ledger, tmp_path / "sagas")) as scene:
+        like = scene.victim(plan=sweep.plan, remote=sweep.remote)
+        orders = [
+            msgspec.structs.replace(like, base=base, at=moment) for base, moment in enumerate(scene.moments(like), 2)
+        ]
+        scene.die_all(orders)
+        rescues = (
+            [scene.rescue(watch=60.0, wait=0.0)]
+            if sweep.rescuers == 1
+            else scene.rescue_at_once(sweep.rescuers, watch=60.0)
+        )
+        plans = dict.fromkeys((one.base for one in orders), sweep.plan)
+        moments = {one.base: one.at for one in orders}
+        assert Inquest.over(scene.store).wrongs(ledger.state(), plans, rescues) == [], moments
+        files, world = scene.files(), ledger.state()
+        again = scene.rescue(watch=1.0)
+        assert [one for found in again.passes for one in found if one.outcome != "needs_human"] == []
+        assert scene.files() == files
+        assert (ledger.state().charges, ledger.state().refunds) == (world.charges, world.refunds)
 
 
 @pytest.mark.parametrize("remote", ["probed", "keyed"] if EVERYTHING else ["probed"])

@@ -11,7 +11,7 @@ import pytest
 
 from .inquest import Inquest
 from .orders import Told
-from .scene import ended, go_on, said
+from .scene import ended, go_on, said, to_die_at
 
 if TYPE_CHECKING:
     import subprocess
@@ -101,12 +101,16 @@ def test_while_an_interrupted_undo_still_runs_the_saga_is_not_handed_over(scene:
     assert [one.outcome for one in first.passes[0]] == ["owned"]
 
 
-@pytest.mark.parametrize("plan", ["failing", "committing", "half", "committing_async"])
+@pytest.mark.parametrize("plan", ["failing", "committing", "half", "resume", "committing_async", "parallel_async"])
 def test_an_interrupt_at_any_moment_is_recovered_while_its_process_lives_on(scene: Scene, plan: str) -> None:
-    moments = scene.moments(scene.victim(plan=plan))
+    """Behind a write, too: there the file knows more than the state in memory."""
+    key = "k1" if plan == "resume" else None
+    passed = scene.live(scene.victim(plan=plan, key=key)).moments
+    moments = [*to_die_at(passed), *(moment.partition(" (")[0] for moment in passed if moment.startswith("write"))]
+    chosen = dict.fromkeys(moment for moment in moments if "torn" not in moment)
     orders = [
-        scene.victim(plan=plan, base=base, at=moment, act="interrupt", caught=True)
-        for base, moment in enumerate((moment for moment in moments if "torn" not in moment), 2)
+        scene.victim(plan=plan, base=base, key=key and f"k{base}", at=moment, act="interrupt", caught=True)
+        for base, moment in enumerate(chosen, 2)
     ]
     victims = {one.at: scene.start(one) for one in orders}
     for victim in victims.values():
@@ -120,3 +124,14 @@ def test_an_interrupt_at_any_moment_is_recovered_while_its_process_lives_on(scen
     for victim in victims.values():
         go_on(victim)
         ended(victim)
+
+
+@pytest.mark.parametrize("plan", ["failing", "failing_async"])
+def test_a_hanging_undo_holds_its_caller_no_longer_than_it_was_told(scene: Scene, plan: str) -> None:
+    """What remains goes on in the background, and behind the process's end by recovery."""
+    scene.ledger.fail("hold_answer", "refund")
+    since = time.monotonic()
+    assert scene.live(scene.victim(plan=plan, unwind=0.5)).error == "Hallucinated"
+    assert time.monotonic() - since < 10.0
+    rescued = scene.rescue(watch=20.0)
+    assert Inquest.over(scene.store).wrongs(scene.ledger.state(), {1: plan}, [rescued]) == []

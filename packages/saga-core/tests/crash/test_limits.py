@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from saga_core.frame import FILE_HEADER
 
 from .inquest import Inquest
-from .scene import EVERYTHING
+from .orders import Told
+from .scene import EVERYTHING, ended, go_on, said
 
 if TYPE_CHECKING:
     from .scene import Scene
@@ -31,6 +33,31 @@ def test_wherever_the_disk_is_full_the_ledger_nets_to_what_was_committed(scene: 
     plans = dict.fromkeys((one.base for one in orders), plan)
     assert Inquest.over(scene.store).wrongs(scene.ledger.state(), plans, [rescued]) == []
     assert list(scene.store.glob("open/*.log")) == []
+
+
+def test_wherever_a_recoverer_finds_the_disk_full_the_next_one_goes_on(scene: Scene) -> None:
+    orders = [scene.victim(base=base, at="charge 2 after") for base in range(1, 25 if EVERYTHING else 10)]
+    scene.die_all(orders)
+    size = max(log.stat().st_size for log in scene.store.glob("open/*.log"))
+    outcomes: set[str] = set()
+    for number, _ in enumerate(orders):
+        (found,) = scene.rescue(wait=5.0, limit=size + number * 61).passes
+        outcomes |= {one.outcome for one in found}
+    assert "failed" in outcomes
+    rescued = scene.rescue(watch=60.0)
+    plans = dict.fromkeys((one.base for one in orders), "failing")
+    assert Inquest.over(scene.store).wrongs(scene.ledger.state(), plans, [rescued]) == []
+
+
+def test_a_log_that_was_deleted_lets_no_further_effect_start(scene: Scene) -> None:
+    victim = scene.start(scene.victim(plan="committing", at="write 5 before", act="pause"))
+    said(victim, "write 5 before")
+    (log,) = scene.store.glob("open/*.log")
+    log.unlink()
+    go_on(victim)
+    assert msgspec.json.decode(ended(victim), type=Told).error == "StoreError"
+    assert list(scene.ledger.state().charges.values()) == [11]
+    assert scene.ledger.state().refunds == {}
 
 
 def test_a_saga_that_could_not_begin_leaves_nothing_behind(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from .inquest import Inquest
-from .orders import Rescued, Told
+from .orders import KEPT, Rescued, Told
 from .scene import ended, go_on, said
 
 if TYPE_CHECKING:
@@ -22,23 +22,48 @@ def outcome(rescued: Rescued) -> list[str]:
     return [one.outcome for one in rescued.passes[-1]]
 
 
-@pytest.mark.parametrize("plan", ["resume", "suspending"])
-def test_whatever_the_moment_of_death_a_resumed_run_charges_once_and_commits(scene: Scene, plan: str) -> None:
+@pytest.mark.parametrize(("plan", "again"), [("resume", "resume"), ("suspending", "resume"), ("half", "half")])
+def test_whatever_the_moment_of_death_a_resumed_run_charges_once_and_commits(
+    scene: Scene, plan: str, again: str
+) -> None:
     first = scene.victim(plan=plan, key="k1")
     orders = [
         scene.victim(plan=plan, base=base, key=f"k{base}", at=moment)
         for base, moment in enumerate(scene.moments(first), 2)
     ]
     scene.die_all(orders)
-    resuming = [msgspec.structs.replace(one, plan="resume", at="") for one in [first, *orders]]
+    resuming = [msgspec.structs.replace(one, plan=again, at="") for one in [first, *orders]]
     ends = dict(zip(["", *(one.at for one in orders)], scene.live_all(resuming), strict=True))
+    scene.rescue()  # a saga that died before it had its key is not resumed; it did nothing
     world = scene.ledger.state()
     assert {at: told.error for at, told in ends.items() if told.error not in {"", "SagaClosed"}} == {}
-    scene.rescue()  # a saga that died before it had its key is not resumed; it did nothing
-    assert Inquest.over(scene.store).wrongs(world, dict.fromkeys((one.base for one in orders), "resume")) == []
+    plans = dict.fromkeys((one.base for one in [first, *orders]), again)
+    assert Inquest.over(scene.store).wrongs(world, plans) == []
+    assert sorted(world.standing.values()) == sorted(base * 10 + step for base in plans for step in KEPT[again])
+    assert len(world.refunds) == len(world.charges) - len(world.standing)
+
+
+def test_whatever_the_moment_of_its_death_a_resumed_run_can_be_resumed_again(scene: Scene) -> None:
+    """The second charge is in doubt when the first resumer comes."""
+    dying = scene.victim(plan="resume", key="k1", at="charge 2 after")
+    scene.die(dying)
+    moments = scene.moments(msgspec.structs.replace(dying, at=""))
+    orders = [msgspec.structs.replace(dying, base=base, key=f"k{base}") for base, _ in enumerate(moments, 2)]
+    scene.die_all(orders)
+    scene.die_all(msgspec.structs.replace(one, at=moment) for one, moment in zip(orders, moments, strict=True))
+    ends = scene.live_all(msgspec.structs.replace(one, at="") for one in orders)
+    world = scene.ledger.state()
+    assert {told.error for told in ends} <= {"", "SagaClosed"}
     bases = [1, *(one.base for one in orders)]
+    assert Inquest.over(scene.store).wrongs(world, dict.fromkeys(bases, "resume")) == []
     assert sorted(world.charges.values()) == [base * 10 + step for base in bases for step in (1, 2)]
-    assert world.refunds == {}
+
+
+def test_a_run_that_died_behind_its_commit_record_gives_its_results_again(scene: Scene) -> None:
+    scene.die(scene.victim(plan="resume", key="k", at="move 1 before"))
+    told = scene.live(scene.victim(plan="resume", key="k", if_settled="return"))
+    assert (told.error, told.results) == ("", ["ch_1", "ch_2"])
+    assert len(scene.ledger.state().charges) == 2
 
 
 def test_recorded_positions_return_their_results(scene: Scene) -> None:

@@ -6,7 +6,11 @@ import os
 import random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .inquest import Inquest
+from .orders import Rescued
+from .scene import ended
 
 if TYPE_CHECKING:
     from .scene import Scene
@@ -30,6 +34,24 @@ def test_eight_processes_killed_at_random_leave_what_they_committed(scene: Scene
         victim.communicate()
     rescues = scene.rescue_at_once(4, watch=60.0)
     plans = {base + number: PLANS[number % 3] for base in bases for number in range(999)}
+    assert Inquest.over(scene.store).wrongs(scene.ledger.state(), plans, rescues) == [], f"SAGA_STORM_SEED={seed}"
+    assert list(scene.store.glob("open/*.log")) == []
+
+
+def test_processes_that_contend_for_keys_and_are_killed_and_recovered_charge_once(scene: Scene) -> None:
+    """Sixty keys, six processes that resume them, two recoverers without grace, and deaths at random."""
+    seed = int(os.environ.get("SAGA_STORM_SEED", "0")) or random.randrange(1, 10**6)
+    chance = random.Random(seed)
+    victims = [scene.start(scene.victim(plan="contending", base=100)) for _ in range(6)]
+    recoverers = [scene.start(scene.rescuer(watch=30.0)) for _ in range(2)]
+    for requests in sorted(chance.sample(range(6, 90), len(victims))):
+        scene.ledger.wait_until(lambda state, enough=requests: len(state.requests) >= enough, seconds=60.0)
+        victim = victims.pop()
+        victim.kill()
+        victim.communicate()
+    rescues = [msgspec.json.decode(ended(process), type=Rescued) for process in recoverers]
+    rescues += scene.rescue_at_once(2, watch=60.0)
+    plans = dict.fromkeys(range(100, 160), "resume")
     assert Inquest.over(scene.store).wrongs(scene.ledger.state(), plans, rescues) == [], f"SAGA_STORM_SEED={seed}"
     assert list(scene.store.glob("open/*.log")) == []
 

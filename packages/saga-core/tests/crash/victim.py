@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,13 @@ class Run:
     def scope(self) -> Any:
         orders = self._orders
         return saga_scope(
-            "run", store=orders.store, key=orders.key, tags={"base": str(orders.base)}, stray=orders.stray
+            "run",
+            store=orders.store,
+            key=orders.key,
+            if_settled=orders.if_settled,
+            tags={"base": str(orders.base)},
+            stray=orders.stray,
+            unwind_timeout=timedelta(seconds=orders.unwind),
         )
 
     def go(self) -> None:
@@ -91,6 +98,19 @@ class Run:
             run = Run(msgspec.structs.replace(self._orders, plan=plan, base=base))
             with suppress(Hallucinated):
                 run.blocking()
+
+    def contending(self) -> None:
+        """Resume one of sixty keys after another, whoever else does the same."""
+        for number in itertools.count():
+            base = self._orders.base + number % 60
+            with suppress(SagaError):
+                Run(msgspec.structs.replace(self._orders, base=base, key=f"k{base}")).resume()
+
+    def nested(self) -> None:
+        """Charge inside a charge, and fail."""
+        with self.scope() as self.saga:
+            bank.charge_around(self._first, self._second)
+            raise Hallucinated
 
     def resume(self) -> None:
         """Do as `committing` does, with named positions."""
