@@ -16,7 +16,7 @@ import pytest
 from saga_core import Landed, Saga, Store, saga_scope
 
 from .disks import Disk, store_on
-from .world import World, declare, done, eventually, in_scope
+from .world import Cut, World, declare, done, eventually, in_scope
 
 SOON = timedelta(milliseconds=50)
 
@@ -36,12 +36,13 @@ class Gate:
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_timeout_around_a_call_leaves_a_doubt_that_the_end_settles(store: Store, world: World, moment: str) -> None:
     tools = declare(world, probe=True, lands_within=SOON)
-    getattr(world, moment)["flight"].append(Gate())
+    cut = Cut()
+    getattr(world, moment)["flight"].append(cut)
 
     async def body(saga: Saga) -> None:
         await tools.charge("hotel")
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.02):
+            async with cut:
                 await tools.charge("flight")
         assert [step.state for step in saga.report.steps] == ["applied", "in_doubt"]
         await tools.charge("car")
@@ -56,11 +57,12 @@ def test_a_timeout_around_a_call_leaves_a_doubt_that_the_end_settles(store: Stor
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_timeout_around_the_scope_undoes_everything_and_comes_out(store: Store, world: World, moment: str) -> None:
     tools = declare(world, probe=True, lands_within=SOON)
-    getattr(world, moment)["flight"].append(Gate())
+    cut = Cut()
+    getattr(world, moment)["flight"].append(cut)
     sagas: list[Saga] = []
 
     async def main() -> None:
-        async with asyncio.timeout(0.05), saga_scope(store=store) as saga:
+        async with cut, saga_scope(store=store) as saga:
             sagas.append(saga)
             await tools.charge("hotel")
             await tools.charge("flight")
@@ -156,11 +158,18 @@ def test_a_cancellation_in_mid_inverse_does_not_reach_the_inverse(store: Store, 
 
 def test_an_anyio_scope_inside_leaves_a_doubt_and_the_saga_goes_on(store: Store, world: World) -> None:
     tools = declare(world, probe=True, lands_within=SOON)
-    world.before["flight"].append(Gate())
+    limits: list[anyio.CancelScope] = []
+
+    async def cut() -> None:
+        limits[0].cancel()
+        await anyio.sleep_forever()
+
+    world.before["flight"].append(cut)
 
     async def body(saga: Saga) -> None:
         await tools.charge("hotel")
-        with anyio.move_on_after(0.02) as limit:
+        with anyio.CancelScope() as limit:
+            limits.append(limit)
             await tools.charge("flight")
         assert limit.cancelled_caught
         await tools.charge("car")
@@ -185,11 +194,12 @@ def test_an_anyio_scope_around_is_left_only_when_everything_is_undone(store: Sto
     world.on_undo["flight"].append(turn)
 
     async def main() -> None:
-        with anyio.move_on_after(0.05) as limit:
+        with anyio.CancelScope() as limit:
             async with saga_scope(store=store) as saga:
                 sagas.append(saga)
                 await tools.charge("hotel")
                 await tools.charge("flight")
+                limit.cancel()
                 await anyio.sleep_forever()
         assert limit.cancelled_caught
         assert world.standing == []
@@ -254,7 +264,8 @@ def test_a_cancellation_before_the_commit_undoes(store: Store, world: World) -> 
         return Landed({"id": "ch_2", "item": "flight"})
 
     tools = declare(world, probe=probe)
-    world.after["flight"].append(lambda: asyncio.sleep(60))
+    cut = Cut()
+    world.after["flight"].append(cut)
     sagas: list[Saga] = []
 
     async def scope() -> None:
@@ -262,7 +273,7 @@ def test_a_cancellation_before_the_commit_undoes(store: Store, world: World) -> 
             sagas.append(saga)
             await tools.charge("hotel")
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.01):
+                async with cut:
                     await tools.charge("flight")
 
     async def main() -> None:

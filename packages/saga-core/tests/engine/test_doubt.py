@@ -23,7 +23,20 @@ from saga_core import (
 )
 from saga_core.engine import recall
 
-from .world import Declined, Lost, World, declare, decline, done, eventually, in_plain_scope, in_scope, lose, unique
+from .world import (
+    Cut,
+    Declined,
+    Lost,
+    World,
+    declare,
+    decline,
+    done,
+    eventually,
+    in_plain_scope,
+    in_scope,
+    lose,
+    unique,
+)
 
 NOW = timedelta(0)
 SOON = timedelta(milliseconds=100)
@@ -182,24 +195,29 @@ def test_until_then_it_is_in_doubt_and_the_error_says_so(store: Store, world: Wo
 
 def test_what_lands_late_is_undone_after_the_scope_is_left(store: Store, world: World) -> None:
     """The janitor asks again when the answer counts."""
-    tools = declare(world, probe=True, lands_within=timedelta(milliseconds=400))
-    world.before["hotel"] += [lambda: asyncio.sleep(60)]
-    keys: list[str] = []
+    asked: list[str] = []
 
-    @tools.charge.capture
-    def capture(attempt: Attempt) -> None:  # pyright: ignore[reportUnusedFunction]
-        keys.append(attempt.key)
+    def probe(attempt: Attempt) -> NotLanded | Landed[dict[str, str]]:
+        asked.append(attempt.key)
+        found = world.find(attempt.key)
+        if len(asked) == 1:  # it lands behind the probe's back
+            world.charge("hotel", attempt.key)
+        return NotLanded() if found is None else Landed({"id": found, "item": "hotel"})
+
+    tools = declare(world, probe=probe, lands_within=timedelta(milliseconds=500))
+    cut = Cut()
+    world.before["hotel"].append(cut)
 
     async def body(saga: Saga) -> None:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.02):
+            async with cut:
                 await tools.charge("hotel")
         raise ValueError
 
     ended = in_scope(store, body, unwind_timeout=NOW)
-    world.charge("hotel", keys[0])
-    world.wait_until(lambda: world.standing == [])
-    eventually(lambda: done(store).count(ended.saga.id) == 1)
+    assert ended.saga.report.state == "unwinding"
+    world.wait_until(lambda: world.landed("hotel") == 1 and world.standing == [])
+    eventually(lambda: done(store) == [ended.saga.id])
     assert ended.states == ["undone"]
     assert ended.saga.report.is_clean
 
@@ -327,11 +345,12 @@ def test_a_named_position_in_doubt_is_not_sent_again(store: Store, world: World)
 def test_the_same_call_after_a_doubt_that_is_settled_by_now_runs(store: Store, world: World) -> None:
     """Asked again, the remote knows: it did not land, so a repeat doubles nothing."""
     tools = declare(world, probe=True, lands_within=SOON)
-    world.before["hotel"] += [lambda: asyncio.sleep(60)]
+    cut = Cut()
+    world.before["hotel"].append(cut)
 
     async def body(saga: Saga) -> None:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.02):
+            async with cut:
                 await tools.charge("hotel")
         await tools.charge("hotel")
 

@@ -34,6 +34,7 @@ from saga_core.stores.store import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from types import TracebackType
 
     from saga_core.types import NoEffect
 
@@ -280,6 +281,23 @@ def declare(
         if probe is not False:
             action.probe(ask if probe is True else probe)
     return Tools(charge, charge_now, refund)
+
+
+class Cut:
+    """A timeout that passes when an effect gets to it: around the call as `async with`, and among the effect's acts."""
+
+    async def __aenter__(self) -> None:
+        self._limit = asyncio.timeout(None)
+        await self._limit.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._limit.__aexit__(kind, error, trace)
+
+    async def __call__(self) -> None:
+        self._limit.reschedule(asyncio.get_running_loop().time())
+        await asyncio.sleep(60)
 
 
 class Ended(NamedTuple):
