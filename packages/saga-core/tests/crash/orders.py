@@ -81,6 +81,7 @@ class RescuerOrders(msgspec.Struct, frozen=True):
     """Attributes:
     store: The store's directory.
     watch: Seconds for which passes are repeated, as long as something waits or is owned.
+    stays: Repeat them for all of that time.
     wait: Seconds to stay with a saga in one pass.
     grace: Seconds that a saga with a key is left alone.
     is_held: Say `ready` on stdout and wait for a line on stdin before the first pass.
@@ -92,6 +93,7 @@ class RescuerOrders(msgspec.Struct, frozen=True):
 
     store: str
     watch: float = 0.0
+    stays: bool = False
     wait: float = 5.0
     grace: float = 0.0
     is_held: bool = False

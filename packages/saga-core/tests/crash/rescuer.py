@@ -44,7 +44,8 @@ def main(orders: RescuerOrders) -> Rescued:
             orders.store, wait=timedelta(seconds=orders.wait), resume_grace=timedelta(seconds=orders.grace)
         ).found
         passes.append([FoundOne(f.saga_id, f.outcome, f.words, f.report.cases if f.report else ()) for f in found])
-        if time.monotonic() >= until or not any(one.outcome in {"waiting", "owned"} for one in found):
+        is_idle = not any(one.outcome in {"waiting", "owned"} for one in found)
+        if time.monotonic() >= until or (is_idle and not orders.stays):
             break
         time.sleep(_PAUSE)
     return Rescued(passes, FUSE.moments)

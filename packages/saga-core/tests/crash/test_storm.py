@@ -43,7 +43,7 @@ def test_processes_that_contend_for_keys_and_are_killed_and_recovered_charge_onc
     seed = int(os.environ.get("SAGA_STORM_SEED", "0")) or random.randrange(1, 10**6)
     chance = random.Random(seed)
     victims = [scene.start(scene.victim(plan="contending", base=100)) for _ in range(6)]
-    recoverers = [scene.start(scene.rescuer(watch=30.0)) for _ in range(2)]
+    recoverers = [scene.start(scene.rescuer(watch=3.0, stays=True)) for _ in range(2)]
     for requests in sorted(chance.sample(range(6, 90), len(victims))):
         scene.ledger.wait_until(lambda state, enough=requests: len(state.requests) >= enough, seconds=60.0)
         victim = victims.pop()
