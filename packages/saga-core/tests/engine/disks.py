@@ -19,19 +19,20 @@ class Disk(System):
     """The real disk, until a test says otherwise.
 
     Attributes:
-        writable: Whether bytes are taken; not so, `write_errors` says how often, None: for ever.
-        syncable: Whether what was written can be proven to be there.
-        held: While clear, every sync waits.
-        waiting: Set while a sync waits.
+        fail_write: Tells, for each write, whether the disk is full.
+        fail_sync: Tells, for each sync of a file, whether it fails.
+        fail_rename: Whether no file can be moved.
+        go: While clear, every sync of a file waits.
+        waiting: Set once a sync waits.
     """
 
     def __init__(self) -> None:
         self.fail_write: Callable[[bytes], bool] = lambda _: False
         self.fail_sync: Callable[[], bool] = lambda: False
+        self.fail_rename = False
         self.go = threading.Event()
         self.go.set()
         self.waiting = threading.Event()
-        self.syncs = 0
 
     def pwrite(self, descriptor: int, data: bytes | memoryview, offset: int, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.fail_write(bytes(data)):
@@ -39,13 +40,28 @@ class Disk(System):
         return os.pwrite(descriptor, data, offset)
 
     def sync_data(self, descriptor: int, /) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        self.syncs += 1
         if not self.go.is_set():
             self.waiting.set()
             assert self.go.wait(20)
         if self.fail_sync():
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         os.fdatasync(descriptor)
+
+    def rename(self, source: str, target: str, /) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self.fail_rename:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().rename(source, target)
+
+
+def always(_: bytes = b"") -> bool:
+    """Fail each time."""
+    return True
+
+
+def first(times: int) -> Callable[[], bool]:
+    """Fail that often, then no more."""
+    left = iter([True] * times)
+    return lambda: next(left, False)
 
 
 def store_on(disk: Disk, path: Path) -> FileStore:
