@@ -156,6 +156,14 @@ charge_around.undo(undo_charge)
 charge_around.probe(_landed)
 
 
+@compensable("bank.charge_replayed", lands_within=LANDS_WITHIN, replay=True)
+def charge_replayed(amount: int) -> dict[str, Any]:
+    return _charge(amount)
+
+
+charge_replayed.undo(undo_charge_keyed)
+
+
 def _by_key(attempt: Attempt) -> Compensation:
     return refund_by_key.bind(attempt.key)
 
@@ -241,4 +249,5 @@ CHARGES = {
     "blind": charge_blind,
     "unasked": charge_unasked,
     "pending": charge_pending,
+    "replayed": charge_replayed,
 }

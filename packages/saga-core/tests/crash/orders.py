@@ -23,6 +23,7 @@ Plan = Literal[
     "idle",
     "nested",
     "contending",
+    "relieved",
 ]
 
 KEPT: dict[str, frozenset[int]] = {
@@ -34,6 +35,7 @@ KEPT: dict[str, frozenset[int]] = {
     "parallel": frozenset(),
     "straying": frozenset(),
     "nested": frozenset(),
+    "relieved": frozenset(),
 }
 """Which of a plan's charges stand once it has committed."""
 

@@ -35,6 +35,17 @@ def test_wherever_the_disk_is_full_the_ledger_nets_to_what_was_committed(scene: 
     assert list(scene.store.glob("open/*.log")) == []
 
 
+def test_a_disk_that_has_room_again_lets_the_saga_end_itself(scene: Scene) -> None:
+    scene.live(scene.victim(plan="relieved", base=1))
+    (whole,) = scene.store.glob("done/*/*.log")
+    limits = range(400, whole.stat().st_size, 7 if EVERYTHING else 61)
+    orders = [scene.victim(plan="relieved", base=base, limit=limit) for base, limit in enumerate(limits, 2)]
+    ends = scene.live_all(orders)
+    assert {(end.error, end.state) for end in ends} == {("Hallucinated", "rolled_back")}
+    plans = dict.fromkeys((one.base for one in orders), "relieved")
+    assert Inquest.over(scene.store).wrongs(scene.ledger.state(), plans) == []
+
+
 def test_wherever_a_recoverer_finds_the_disk_full_the_next_one_goes_on(scene: Scene) -> None:
     orders = [scene.victim(base=base, at="charge 2 after") for base in range(1, 25 if EVERYTHING else 10)]
     scene.die_all(orders)

@@ -22,13 +22,22 @@ def outcome(rescued: Rescued) -> list[str]:
     return [one.outcome for one in rescued.passes[-1]]
 
 
-@pytest.mark.parametrize(("plan", "again"), [("resume", "resume"), ("suspending", "resume"), ("half", "half")])
+@pytest.mark.parametrize(
+    ("plan", "again", "remote"),
+    [
+        ("resume", "resume", "probed"),
+        ("resume", "resume", "replayed"),
+        ("suspending", "resume", "probed"),
+        ("half", "half", "probed"),
+    ],
+)
 def test_whatever_the_moment_of_death_a_resumed_run_charges_once_and_commits(
-    scene: Scene, plan: str, again: str
+    keyed_scene: Scene, plan: str, again: str, remote: str
 ) -> None:
-    first = scene.victim(plan=plan, key="k1")
+    scene = keyed_scene
+    first = scene.victim(plan=plan, key="k1", remote=remote)
     orders = [
-        scene.victim(plan=plan, base=base, key=f"k{base}", at=moment)
+        msgspec.structs.replace(first, base=base, key=f"k{base}", at=moment)
         for base, moment in enumerate(scene.moments(first), 2)
     ]
     scene.die_all(orders)

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from saga_core import Saga, SagaError, StoreError, saga_scope
+from saga_core import Saga, SagaClosed, SagaError, StoreError, saga_scope
+from saga_core.errors import OutcomeNotLogged
 
 from . import bank
 from .fault import FAULTS
@@ -106,6 +107,15 @@ class Run:
             with suppress(SagaError):
                 Run(msgspec.structs.replace(self._orders, base=base, key=f"k{base}")).resume()
 
+    def relieved(self) -> None:
+        """Charge until the disk is full, make room, and fail."""
+        with self.scope() as self.saga:
+            with suppress(StoreError, OutcomeNotLogged, SagaClosed):
+                self._note(bank.charge(self._first))
+                self._note(bank.charge(self._second))
+            _make_room()
+            raise Hallucinated
+
     def nested(self) -> None:
         """Charge inside a charge, and fail."""
         with self.scope() as self.saga:
@@ -164,13 +174,17 @@ class Run:
                 self.results.append(type(refused).__name__)
         more = _descriptors() - before
         told = [*self.results, f"{more} descriptors more"]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        _make_room()
         self.resume()
         assert self.saga is not None
         self.results = [*told, self.saga.report.state]
 
     def _note(self, made: dict[str, Any]) -> None:
         self.results.append(made["id"])
+
+
+def _make_room() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def _descriptors() -> int:
