@@ -87,7 +87,8 @@ class RescuerOrders(msgspec.Struct, frozen=True):
     wait: Seconds to stay with a saga in one pass.
     grace: Seconds that a saga with a key is left alone.
     is_held: Say `ready` on stdout and wait for a line on stdin before the first pass.
-    at: The moment at which it is killed.
+    at: The moment at which it is killed, or interrupted and goes on with another pass.
+    act: Which of the two.
     limit: The most bytes that a file of this process may have.
     lacks: What of the bank is not there: `actions`, `inverses` or `everything`.
     faults: What to break first.
@@ -100,6 +101,7 @@ class RescuerOrders(msgspec.Struct, frozen=True):
     grace: float = 0.0
     is_held: bool = False
     at: str = ""
+    act: Literal["kill", "interrupt"] = "kill"
     limit: int = 0
     lacks: Literal["", "actions", "inverses", "everything"] = ""
     faults: tuple[str, ...] = ()

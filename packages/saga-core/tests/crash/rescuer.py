@@ -32,7 +32,7 @@ def main(orders: RescuerOrders) -> Rescued:
     if orders.lacks == "inverses":
         registry.INVERSES = registry.Registry("inverse")
     FUSE.watch_logs()
-    FUSE.light(orders.at)
+    FUSE.light(orders.at, orders.act)
     if orders.is_held:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
@@ -40,9 +40,12 @@ def main(orders: RescuerOrders) -> Rescued:
     passes: list[list[FoundOne]] = []
     until = time.monotonic() + orders.watch
     while True:
-        found = recover(
-            orders.store, wait=timedelta(seconds=orders.wait), resume_grace=timedelta(seconds=orders.grace)
-        ).found
+        try:
+            found = recover(
+                orders.store, wait=timedelta(seconds=orders.wait), resume_grace=timedelta(seconds=orders.grace)
+            ).found
+        except KeyboardInterrupt:
+            continue
         passes.append([FoundOne(f.saga_id, f.outcome, f.words, f.report.cases if f.report else ()) for f in found])
         is_idle = not any(one.outcome in {"waiting", "owned"} for one in found)
         if time.monotonic() >= until or (is_idle and not orders.stays):

@@ -63,22 +63,52 @@ def test_whatever_the_moment_of_death_the_ledger_nets_to_what_was_committed(tmp_
         assert (ledger.state().charges, ledger.state().refunds) == (world.charges, world.refunds)
 
 
-@pytest.mark.parametrize("remote", ["probed", "keyed"] if EVERYTHING else ["probed"])
+@pytest.mark.parametrize(
+    ("plan", "remote"), [("failing", "probed"), *([("failing", "keyed"), ("failing", "pending")] if EVERYTHING else [])]
+)
 def test_whatever_the_moment_of_its_death_a_recoverer_can_be_recovered_from(
-    keyed_ledger: LedgerProcess, tmp_path: Path, remote: str
+    keyed_ledger: LedgerProcess, tmp_path: Path, plan: str, remote: str
 ) -> None:
     """The second charge is in doubt when the first recoverer comes; each death has a store of its own."""
 
     def die_twice(base: int, moment: str) -> list[str]:
         with closing(Scene(keyed_ledger, tmp_path / f"store{base}")) as scene:
-            scene.die(scene.victim(base=base, remote=remote, at="charge 2 after"))
+            scene.die(scene.victim(plan=plan, base=base, remote=remote, at="charge 2 after"))
             scene.die(scene.rescuer(at=moment))
             rescued = scene.rescue(watch=20.0)
-            return Inquest.over(scene.store).wrongs(keyed_ledger.state(), {base: "failing"}, [rescued])
+            return Inquest.over(scene.store).wrongs(keyed_ledger.state(), {base: plan}, [rescued])
 
-    with closing(Scene(keyed_ledger, tmp_path / "store")) as scene:
-        scene.die(scene.victim(base=1, remote=remote, at="charge 2 after"))
-        moments = to_die_at(scene.rescue(watch=20.0).moments)
+    moments = moments_of_a_recovery(keyed_ledger, tmp_path, plan, remote)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ends = dict(zip(moments, pool.map(die_twice, range(2, len(moments) + 2), moments), strict=True))
     assert {moment: wrongs for moment, wrongs in ends.items() if wrongs} == {}
+
+
+@pytest.mark.parametrize("plan", ["failing", "failing_async"])
+def test_whatever_the_moment_of_its_interruption_a_recoverer_goes_on_in_its_next_pass(
+    keyed_ledger: LedgerProcess, tmp_path: Path, plan: str
+) -> None:
+    def go_on(base: int, moment: str) -> list[str]:
+        with closing(Scene(keyed_ledger, tmp_path / f"store{base}")) as scene:
+            scene.die(scene.victim(plan=plan, base=base, at="charge 2 after"))
+            rescued = scene.rescue(at=moment, act="interrupt", watch=20.0)
+            outcomes = [one.outcome for one in rescued.passes[-1] if one.outcome != "settled"]
+            return outcomes + Inquest.over(scene.store).wrongs(keyed_ledger.state(), {base: plan}, [rescued])
+
+    moments = [at for at in moments_of_a_recovery(keyed_ledger, tmp_path, plan, "probed") if "torn" not in at]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        ends = dict(zip(moments, pool.map(go_on, range(2, len(moments) + 2), moments), strict=True))
+    assert {moment: wrongs for moment, wrongs in ends.items() if wrongs} == {}
+
+
+def moments_of_a_recovery(ledger: LedgerProcess, place: Path, plan: str, remote: str) -> list[str]:
+    """Recover a saga whose second charge is in doubt, and return the moments that the recoverer passed."""
+    with closing(Scene(ledger, place / "store")) as scene:
+        scene.die(scene.victim(plan=plan, base=1, remote=remote, at="charge 2 after"))
+        return to_die_at(scene.rescue(watch=20.0).moments)
+
+
+def test_a_recoverer_undoes_the_newest_first(scene: Scene) -> None:
+    scene.die(scene.victim(at="write 6 after"))
+    scene.rescue()
+    assert list(scene.ledger.state().refunds.values()) == ["ch_2", "ch_1"]

@@ -117,13 +117,14 @@ def test_a_late_undo_whose_answer_was_lost_is_not_sent_twice(scene: Scene) -> No
 
 def test_a_stopped_owner_is_named_and_left_alone(scene: Scene) -> None:
     scene.ledger.fail("hold_answer")
-    victim = scene.start(scene.victim(plan="committing"))
+    victim = scene.start(scene.victim(plan="committing", key="k"))
     scene.ledger.wait_until(lambda state: state.held == 1)
     victim.send_signal(signal.SIGSTOP)
     files = scene.files()
     (found,) = scene.rescue().passes[0]
     assert found.outcome == "owned"
     assert f"pid {victim.pid}" in found.words
+    assert scene.live(scene.victim(plan="committing", key="k")).error == "SagaBusy"
     assert scene.files() == files
     victim.send_signal(signal.SIGCONT)
     scene.ledger.release()

@@ -110,6 +110,14 @@ def test_the_next_saga_of_a_key_begins_anew_behind_a_recovered_one(scene: Scene)
     assert sorted(scene.ledger.state().standing.values()) == [21, 22]
 
 
+def test_a_key_whose_log_is_gone_is_not_begun_anew(scene: Scene) -> None:
+    scene.die(scene.victim(plan="resume", key="k", at=AT_WORK))
+    (log,) = scene.store.glob("open/*.log")
+    log.unlink()
+    assert scene.live(scene.victim(plan="resume", key="k")).error == "SagaUnsettled"
+    assert list(scene.ledger.state().charges.values()) == [11]
+
+
 def test_a_saga_that_died_in_mid_unwind_is_not_resumed(scene: Scene) -> None:
     scene.die(scene.victim(plan="failing", key="k", at="refund 2 before"))
     assert scene.live(scene.victim(plan="failing", key="k")).error == "SagaUnsettled"
