@@ -1,0 +1,189 @@
+"""Steps of one resource wait for each other; steps of different ones do not."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from saga_core import Attempt, Conflict, Landed, NotLanded, Saga, Store, Unknown
+
+from .world import Cut, World, declare, in_scope
+
+SOON = timedelta(milliseconds=60)
+
+
+def named(attempt: Attempt) -> str:
+    """Return the letter before the dot: `a.1` and `a.2` are of one resource."""
+    return attempt.args["item"].split(".")[0]
+
+
+def test_a_blocked_step_holds_up_the_older_steps_of_its_resource_only(store: Store, world: World) -> None:
+    tools = declare(world, resource=named)
+    world.on_undo["a.2"].append(lambda: Conflict(wrote=1, found=2))
+
+    async def body(saga: Saga) -> None:
+        for item in ("a.1", "b.1", "a.2", "b.2", "a.3"):
+            await tools.charge(item)
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert world.undone == ["a.3", "b.2", "b.1"]
+    assert world.standing == ["a.1", "a.2"]
+    assert ended.saga.report.state == "needs_human"
+    assert not ended.saga.report.is_clean
+    assert ended.states[0] not in {"undone", "not_landed"}
+
+
+def test_steps_without_a_resource_are_independent(store: Store, world: World) -> None:
+    tools = declare(world)
+    world.on_undo["2"].append(lambda: Conflict(wrote=1, found=2))
+
+    async def body(saga: Saga) -> None:
+        for item in "123":
+            await tools.charge(item)
+        raise ZeroDivisionError
+
+    in_scope(store, body)
+    assert world.undone == ["3", "1"]
+
+
+def test_a_doubtful_neighbour_is_settled_before_the_step_beside_it_is_undone(store: Store, world: World) -> None:
+    """The step in doubt may have landed on top of the other one: it has to go first."""
+    tools = declare(world, resource=named, probe=True, lands_within=SOON)
+    cut = Cut()
+    world.after["a.doubtful"].append(cut)
+    order: list[str] = []
+
+    @tools.charge.probe
+    async def probe(attempt: Attempt) -> Any:  # pyright: ignore[reportUnusedFunction]
+        order.append("asked")
+        return Landed({"id": world.find(attempt.key), "item": attempt.args["item"]})
+
+    world.on_undo["a.fine"].append(lambda: order.append("undo fine"))
+    world.on_undo["a.doubtful"].append(lambda: order.append("undo doubtful"))
+
+    async def body(saga: Saga) -> None:
+        with pytest.raises(TimeoutError):
+            async with cut:
+                await tools.charge("a.doubtful")
+        await tools.charge("a.fine")
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert ended.saga.report.is_clean
+    assert world.standing == []
+    assert order.index("asked") < order.index("undo fine")
+
+
+def test_a_step_beside_a_doubt_that_nobody_can_settle_is_still_undone_or_a_case(store: Store, world: World) -> None:
+    tools = declare(world, resource=named, probe=lambda _: Unknown("down"), lands_within=timedelta(0))
+    cut = Cut()
+    world.after["a.doubtful"].append(cut)
+
+    async def body(saga: Saga) -> None:
+        with pytest.raises(TimeoutError):
+            async with cut:
+                await tools.charge("a.doubtful")
+        await tools.charge("a.fine")
+        await tools.charge("b.other")
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert "b.other" not in world.standing
+    assert ended.states[0] == "in_doubt"
+    assert ended.saga.report.state == "needs_human"
+    assert len(ended.saga.report.cases) >= 1
+
+
+@pytest.mark.parametrize("answer", ["landed", "not landed", "unknown", "raises"])
+def test_what_did_not_land_is_asked_about_again_once_its_neighbour_is_gone(
+    store: Store, world: World, answer: str
+) -> None:
+    """A conditional write that a neighbour had kept out gets through when the neighbour is undone."""
+    asked: list[str] = []
+
+    async def probe(attempt: Attempt) -> Any:
+        asked.append(attempt.args["item"])
+        if "a.fine" in world.standing or answer == "not landed":
+            return NotLanded()
+        if answer == "unknown":
+            return Unknown("down")
+        if answer == "raises":
+            raise OSError
+        if world.find(attempt.key) is None:
+            world.charge("a.doubtful", attempt.key)
+        return Landed({"id": world.find(attempt.key), "item": "a.doubtful"})
+
+    tools = declare(world, resource=named, probe=probe, lands_within=SOON)
+    reached = asyncio.Event()
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def hang() -> None:
+        reached.set()
+        await asyncio.sleep(60)
+
+    world.before["a.doubtful"].append(hang)
+
+    async def body(saga: Saga) -> None:
+        tasks.append(asyncio.ensure_future(tools.charge("a.doubtful")))
+        await reached.wait()
+        await tools.charge("a.fine")
+        tasks[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body, unwind_timeout=timedelta(seconds=2))
+    assert asked[0] == "a.doubtful"
+    assert len(asked) >= 2
+    assert world.standing == []
+    report = ended.saga.report
+    if answer == "landed":
+        assert ended.states == ["undone", "undone"]
+        assert report.is_clean
+    elif answer == "not landed":
+        assert ended.states == ["not_landed", "undone"]
+        assert report.is_clean
+    else:
+        assert report.state == "needs_human"
+        assert not report.is_clean
+        assert len(report.cases) == 1
+
+
+def test_what_did_not_land_is_not_asked_about_again_without_a_neighbour(store: Store, world: World) -> None:
+    asked: list[str] = []
+
+    async def probe(attempt: Attempt) -> Any:
+        asked.append(attempt.args["item"])
+        return NotLanded()
+
+    tools = declare(world, resource=named, probe=probe, lands_within=timedelta(0))
+    cut = Cut()
+    world.before["a.doubtful"].append(cut)
+
+    async def body(saga: Saga) -> None:
+        with pytest.raises(TimeoutError):
+            async with cut:
+                await tools.charge("a.doubtful")
+        await tools.charge("b.fine")
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert asked == ["a.doubtful"]
+    assert ended.saga.report.is_clean
+
+
+def test_a_resource_function_that_raises_reaches_the_caller_and_nothing_is_called(store: Store, world: World) -> None:
+    tools = declare(world, resource=lambda attempt: attempt.args["nothing"])
+
+    async def body(saga: Saga) -> None:
+        with pytest.raises(KeyError):
+            await tools.charge("a.1")
+
+    ended = in_scope(store, body)
+    assert world.sent == []
+    assert ended.states == []
+    assert ended.saga.report.is_clean
