@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from datetime import timedelta
@@ -156,6 +155,19 @@ charge_around.undo(undo_charge)
 charge_around.probe(_landed)
 
 
+@compensable("bank.charge_unbound", lands_within=LANDS_WITHIN)
+def charge_unbound(amount: int) -> dict[str, Any]:
+    return _charge(amount)
+
+
+@charge_unbound.undo
+def undo_charge_unbound(call: Call[dict[str, Any]]) -> Compensation:
+    raise LookupError("the undo cannot be derived")
+
+
+charge_unbound.probe(_landed)
+
+
 @compensable("bank.charge_replayed", lands_within=LANDS_WITHIN, replay=True)
 def charge_replayed(amount: int) -> dict[str, Any]:
     return _charge(amount)
@@ -189,6 +201,8 @@ charge_slow.probe(_landed)
 
 async def _ask(request: dict[str, Any]) -> dict[str, Any]:
     """Ask the ledger from a loop, cancellable at any await."""
+    import asyncio  # noqa: PLC0415 -- hundreds of processes here never need it
+
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
         try:
@@ -250,4 +264,5 @@ CHARGES = {
     "unasked": charge_unasked,
     "pending": charge_pending,
     "replayed": charge_replayed,
+    "unbound": charge_unbound,
 }

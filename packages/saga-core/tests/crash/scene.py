@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 PACKAGES = Path(__file__).parents[3]
 EVERYTHING = "SAGA_CRASH_SWEEP" in os.environ
-"""Die at moments too that the file cannot tell from their neighbours: behind each write, around each barrier."""
+"""Die at moments too that the file cannot tell from their neighbours: behind each write, around each barrier; and more.
+
+    SAGA_CRASH_SWEEP=1 uv run pytest packages/saga-core/tests/crash --timeout 900
+"""
 
 AT_ONCE = 3
 """How many processes work beside each other, where the order does not matter."""

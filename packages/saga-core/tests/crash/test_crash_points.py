@@ -35,6 +35,7 @@ class Sweep(NamedTuple):
         Sweep("failing", "unasked", is_keyed=True),
         Sweep("failing", "blind"),
         Sweep("failing", "pending", rescuers=4),
+        Sweep("half", "unbound"),
         Sweep("nested"),
         Sweep("parallel_async"),
         Sweep("half_async", rescuers=4),
@@ -78,13 +79,15 @@ def test_whatever_the_moment_of_its_death_a_recoverer_can_be_recovered_from(
             rescued = scene.rescue(watch=20.0)
             return Inquest.over(scene.store).wrongs(keyed_ledger.state(), {base: plan}, [rescued])
 
-    moments = moments_of_a_recovery(keyed_ledger, tmp_path, plan, remote)
+    moments = [
+        at for at in moments_of_a_recovery(keyed_ledger, tmp_path, plan, remote) if EVERYTHING or "torn" not in at
+    ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ends = dict(zip(moments, pool.map(die_twice, range(2, len(moments) + 2), moments), strict=True))
     assert {moment: wrongs for moment, wrongs in ends.items() if wrongs} == {}
 
 
-@pytest.mark.parametrize("plan", ["failing", "failing_async"])
+@pytest.mark.parametrize("plan", ["failing", "failing_async"] if EVERYTHING else ["failing_async"])
 def test_whatever_the_moment_of_its_interruption_a_recoverer_goes_on_in_its_next_pass(
     keyed_ledger: LedgerProcess, tmp_path: Path, plan: str
 ) -> None:

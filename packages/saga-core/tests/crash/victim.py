@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import resource
@@ -10,7 +9,7 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +20,9 @@ from . import bank
 from .fault import FAULTS
 from .fuse import FUSE
 from .orders import Told, VictimOrders
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 
 class Hallucinated(Exception):
@@ -54,9 +56,9 @@ class Run:
             case "failing" | "committing" | "half":
                 self.blocking()
             case "failing_async" | "committing_async" | "half_async":
-                asyncio.run(self.on_loop())
+                self._run(self.on_loop())
             case "parallel_async":
-                asyncio.run(self.parallel())
+                self._run(self.parallel())
             case plan:
                 getattr(self, plan)()
 
@@ -86,6 +88,8 @@ class Run:
 
     async def parallel(self) -> None:
         """Charge three times at once, and fail."""
+        import asyncio  # noqa: PLC0415 -- as in `_run`
+
         async with self.scope() as self.saga:
             amounts = [self._first, self._second, self._second + 1]
             await asyncio.gather(*(bank.charge_async.at(str(amount))(amount) for amount in amounts))
@@ -178,6 +182,11 @@ class Run:
         self.resume()
         assert self.saga is not None
         self.results = [*told, self.saga.report.state]
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        import asyncio  # noqa: PLC0415 -- hundreds of processes here never need it
+
+        asyncio.run(work)
 
     def _note(self, made: dict[str, Any]) -> None:
         self.results.append(made["id"])
