@@ -215,8 +215,13 @@ class Declaration:
         if self.money is None:
             return None, None
         amount, currency = self.money
-        named = None if currency is None else _at_path(args, currency)
-        return _at_path(args, amount), named if isinstance(named, str) else currency
+        if currency is None:
+            return _at_path(args, amount), None
+        first = currency.partition(".")[0]
+        if first not in self.signature.names and first not in args:
+            return _at_path(args, amount), currency
+        named = _at_path(args, currency)
+        return _at_path(args, amount), named if isinstance(named, str) and named else None
 
     def attempt(
         self, args: Raw, key: str, at: int, captured: Raw = EMPTY, notes: Mapping[str, Any] | None = None

@@ -50,6 +50,11 @@ OPEN: frozenset[StepState] = frozenset({"intended", "in_doubt", "undoing", "undo
 """Step states that something still has to be found out about."""
 
 
+def is_proven(step: StepView) -> bool:
+    """Tell whether nothing of the step stands in the world; a neighbour undone since can have brought it back."""
+    return step.state in PROVEN and not (step.state == "not_landed" and step.beside)
+
+
 class FoldError(ValueError):
     """A record does not fit what stands before it: the log was not written by this engine, or is damaged."""
 
@@ -308,8 +313,8 @@ def _check_saga(view: SagaView, record: Record) -> None:
             raise FoldError("a saga that unwinds is not committed")
         case RolledBack():
             for step in view.steps.values():
-                if step.state not in PROVEN:
-                    raise FoldError(f"step {step.number} is {step.state}: the saga is not rolled back")
+                if not is_proven(step):
+                    raise FoldError(f"step {step.number} is {step.state}, unproven: the saga is not rolled back")
         case _:
             pass
 

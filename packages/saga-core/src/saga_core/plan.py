@@ -54,7 +54,11 @@ def declaration_of(step: StepView) -> Declaration | None:
 def uncased(view: SagaView) -> list[StepView]:
     """Return the steps about which something is to be found out and no open case tells."""
     cased = {case.step for case in view.open_cases}
-    return [step for step in view.steps.values() if step.state in OPEN and step.number not in cased]
+    return [
+        step
+        for step in view.steps.values()
+        if (step.state in OPEN or _is_reopened(view, step)) and step.number not in cased
+    ]
 
 
 def unmet(view: SagaView) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from contextlib import suppress
 from contextvars import copy_context
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,8 @@ async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -
     except Exception as error:
         _failed(call, step, error)
         if step.state == "in_doubt":
-            await settle(call, step, stray=False)
+            with suppress(StoreError):  # what the remote told could not be written: the ending asks again
+                await settle(call, step, stray=False)
         if step.state == "applied":
             return recorded_result(call, step)
         if step.state == "in_doubt":

@@ -8,7 +8,7 @@ from saga_core.engine import janitor
 from saga_core.engine.session import log
 from saga_core.engine.unwind import open_case, unwind
 from saga_core.errors import ApprovalPending, CommitUnknown, RollbackIncomplete, StoreError
-from saga_core.fold import OPEN, PROVEN
+from saga_core.fold import OPEN, PROVEN, FoldError, is_proven
 from saga_core.plan import uncased
 from saga_core.records import (
     Committed,
@@ -22,6 +22,7 @@ from saga_core.records import (
 from saga_core.report import report_of, summary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from saga_core.engine.io import Io
@@ -45,28 +46,43 @@ class Limits:
         self.unwind = unwind.total_seconds()
 
 
-async def end(io: Io, node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
+async def end(
+    io: Io, node: Node, error: BaseException | None, limits: Limits, on_drained: Callable[[], None] = lambda: None
+) -> SagaError | None:
     """End a scope and return the error that tells what could not be done, for a caller who has none of its own."""
     session = node.session
     if node.closed is None:
         node.closed = "its scope has ended"
     await _drain(io, session, node, limits.drain)
+    on_drained()
+    session.asked.clear()
     until = session.clock.up() + int(limits.unwind * _SECOND)
     try:
         session.doubt_interrupted()
         if node.parent is not None:
             return await _end_savepoint(io, node, error, until)
         return await _end_root(io, node, error, until)
-    except StoreError as broken:
-        log.critical("saga %s: its log cannot be written; nothing more is done in its name here", session.saga_id)
+    except (StoreError, FoldError) as broken:
+        log.critical("saga %s: nothing more is done in its name here: %s", session.saga_id, broken.args[0])
         if not session.is_busy(node.holds):
             session.log.release()
         if error is None:
-            return broken
+            return _broken(session, broken)
         error.add_note(f"saga {session.saga_id}: its log cannot be written, recovery has to end it: {broken.args[0]}")
         return None
     finally:
         node.is_over = True
+
+
+def _broken(session: Session, error: StoreError | FoldError) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    return StoreError(
+        f"the log of saga {session.saga_id} and its state disagree: {error.args[0]}",
+        saga_id=session.saga_id,
+        world="what landed stands until recovery undoes it",
+        next="run: saga recover",
+    )
 
 
 async def _drain(io: Io, session: Session, node: Node, seconds: float) -> None:
@@ -94,10 +110,12 @@ async def _end_root(io: Io, node: Node, error: BaseException | None, until: int)
     if kind == "suspend" and not session.is_busy(node.holds):
         await _suspend(io, session, reason)
         return None
+    if kind == "suspend":
+        reason = "an effect still ran when it was to be suspended"
     if kind == "commit" and await _commit(io, node, until):
         return None
     await _unwind_all(io, session, "cancelled" if kind == "commit" else reason, until)
-    return _told(node, error, is_explicit=kind == "rollback" and node.decision is not None)
+    return _told(node, error, is_explicit=kind != "commit" and node.decision is not None)
 
 
 def _told(node: Node, error: BaseException | None, *, is_explicit: bool) -> SagaError | None:
@@ -208,9 +226,8 @@ async def finish(io: Io, session: Session, move: Move) -> None:
     view = session.view
     for step in uncased(view):
         open_case(session, step, f"nothing more can be done about it here: it is {step.state.replace('_', ' ')}")
-    is_proven = all(step.state in PROVEN for step in view.steps.values())
     at = session.clock.wall()
-    written = session.append(RolledBack(at) if is_proven else Parked(at))
+    written = session.append(RolledBack(at) if all(map(is_proven, view.steps.values())) else Parked(at))
     log.info("saga %s: %s, %s", session.saga_id, view.state, summary(view))
     await io.barrier(session.log, written)
     if view.is_settled:
@@ -231,7 +248,7 @@ async def _end_savepoint(io: Io, node: Node, error: BaseException | None, until:
     await unwind(io, session, lambda step: node.holds(step.scope), wait_until=until, work_until=until)
     session.append(ScopeEnded(node.path, kept=False, at=session.clock.wall()))
     steps = [step for step in session.view.steps.values() if node.holds(step.scope)]
-    left = [step for step in steps if step.state not in PROVEN]
+    left = [step for step in steps if not is_proven(step)]
     if error is not None:
         error.add_note(
             f"saga {session.saga_id}: {len(steps) - len(left)} of {len(steps)} steps of the inner scope undone"

@@ -39,7 +39,7 @@ def leave(node: Node, error: BaseException | None, limits: Limits) -> None:
 def _is_plain(node: Node, error: BaseException | None) -> bool:
     """Tell whether the ending is one record, with nothing of the user's to run."""
     view = node.session.view
-    if error is not None or node.decision is not None or view.in_doubt or view.running:
+    if node.session.is_behind or error is not None or node.decision is not None or view.in_doubt or view.running:
         return False
     return node.parent is not None or not any(
         step.state == "applied" and (step.stray or view.is_doomed(step)) for step in view.steps.values()
@@ -50,21 +50,22 @@ def _end_aside(node: Node, error: BaseException | None, limits: Limits) -> SagaE
     """End on a thread of its own: neither a hanging inverse nor an interrupt leaves the ending half done."""
     box: list[SagaError | None] = []
     failure: list[BaseException] = []
-    ended = threading.Event()
+    drained, ended = threading.Event(), threading.Event()
 
     def work() -> None:
         try:
-            box.append(drive(end(SYNC, node, error, limits)))
+            box.append(drive(end(SYNC, node, error, limits, drained.set)))
         except BaseException as broken:  # noqa: BLE001 -- carried to the block's own thread
             failure.append(broken)
         finally:
+            drained.set()
             ended.set()
 
     context = contextvars.copy_context()
     name = f"saga-unwind-{node.session.saga_id}"
     threading.Thread(target=context.run, args=(work,), name=name, daemon=True).start()
     try:
-        in_time = ended.wait(limits.drain + limits.unwind + _GRACE)
+        in_time = drained.wait(limits.drain + _GRACE) and ended.wait(limits.unwind + _GRACE)
     except BaseException:
         node.session.stop()
         raise
@@ -95,11 +96,16 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
     task = asyncio.current_task()
     assert task is not None
     cancelled = await _overdue(node, task) if error is None else None
-    ending = loop.create_task(_end(node, error, limits))
-    until = loop.time() + limits.drain + limits.unwind + _GRACE
+    drained: asyncio.Future[None] = loop.create_future()
+    ending = loop.create_task(_end(node, error, limits, drained))
+    until = loop.time() + limits.drain + _GRACE
     while not ending.done() and loop.time() < until:
         try:
-            await asyncio.wait({ending}, timeout=until - loop.time())
+            if drained.done():
+                await asyncio.wait({ending}, timeout=until - loop.time())
+            else:
+                await asyncio.wait({ending, drained}, timeout=until - loop.time(), return_when="FIRST_COMPLETED")
+                until = loop.time() + limits.unwind + _GRACE if drained.done() else until
         except asyncio.CancelledError as late:
             cancelled = late
             node.cancel()
@@ -127,9 +133,11 @@ async def _overdue(node: Node, task: asyncio.Task[Any]) -> asyncio.CancelledErro
     return None
 
 
-async def _end(node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
+async def _end(
+    node: Node, error: BaseException | None, limits: Limits, drained: asyncio.Future[None]
+) -> SagaError | None:
     try:
-        return await end(ASYNC, node, error, limits)
+        return await end(ASYNC, node, error, limits, lambda: drained.set_result(None))
     except BaseException:
         _pass_on(node)
         raise

@@ -55,7 +55,7 @@ async def settle(call: Invocation, step: StepView, *, stray: bool) -> None:
     session = call.session
     until = session.clock.up() + int(_SETTLE_WITHIN * _SECOND)
     while step.state == "in_doubt":
-        await ask(call.io, session, step, stray=stray, is_ending=False)
+        await ask(call.io, session, step, stray=stray, is_ending=False, patience=until)
         due = max(session.asked.get(step.number, 0), session.clock.up() + _PAUSE)
         if step.state != "in_doubt" or due > until:
             return

@@ -101,12 +101,26 @@ class Session:
                 next="open a scope of your own in the child",
             )
         with self.lock:
+            self.catch_up()
+            return self._write(record)
+
+    @property
+    def is_behind(self) -> bool:
+        """The state lacks a record that an interrupt, or a log that refused it, kept out."""
+        return self._torn or bool(self.unwritten)
+
+    def catch_up(self) -> None:
+        """Bring state and log together again after an interrupt or a refused outcome.
+
+        Raises:
+            StoreError: The log still refuses.
+        """
+        with self.lock:
             if self._torn:
                 self._reread()
             while self.unwritten:
                 self._write(self.unwritten[0])
                 del self.unwritten[0]
-            return self._write(record)
 
     def append_outcome(self, record: Record) -> int:
         """Append what became of an effect; where the log refuses, keep it for later and latch the saga.
@@ -203,6 +217,7 @@ class Session:
     def doubt_interrupted(self) -> None:
         """Put in doubt each step whose caller was interrupted between two records of it."""
         with self.lock:
+            self.catch_up()
             for number in self.view.running - {flight.step for flight in self._flights}:
                 self.append(Doubted(number, self.clock.wall(), self.clock.up(), "interrupted"))
 

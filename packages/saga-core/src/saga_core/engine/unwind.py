@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,6 +11,7 @@ from saga_core.answers import AlreadyUndone, Compensation, Conflict, Landed, Not
 from saga_core.engine.context import STEP, Step
 from saga_core.engine.io import is_interrupt
 from saga_core.engine.session import log
+from saga_core.errors import StoreError
 from saga_core.plan import Move, declaration_of, inverse_of, next_move
 from saga_core.records import Applied, CaseOpened, Missed, UndoEnded, UndoIntended
 
@@ -67,7 +69,7 @@ async def _moves(
         if move.kind != "case" and (session.is_stopped or (work_until is not None and now >= work_until)):
             return move if move.kind == "wait" else Move("wait", due=now)
         if move.kind != "wait":
-            await carry_out(io, session, move)
+            await carry_out(io, session, move, wait_until)
         elif session.view.running:
             if now >= wait_until:
                 return move
@@ -79,13 +81,13 @@ async def _moves(
             await io.sleep((move.due - now) / _SECOND)
 
 
-async def carry_out(io: Io, session: Session, move: Move) -> None:
+async def carry_out(io: Io, session: Session, move: Move, patience: int) -> None:
     """Do one move and log what came of it."""
     step = move.step
     assert step is not None
     match move.kind:
         case "ask":
-            await ask(io, session, step, stray=True, is_ending=True)
+            await ask(io, session, step, stray=True, is_ending=True, patience=patience)
         case "undo":
             assert step.undo is not None
             await _undo(io, session, step, step.undo)
@@ -109,7 +111,7 @@ def open_case(session: Session, step: StepView | None, words: str, *, logged: st
     log.warning("saga %s case %d:%s %s", session.saga_id, number, what, logged or words)
 
 
-async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_ending: bool) -> None:
+async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_ending: bool, patience: int) -> None:
     """Ask the remote whether a step in doubt landed, and log an answer that counts.
 
     Args:
@@ -117,6 +119,8 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_endin
         session: The saga.
         step: The step in doubt.
         stray: Its caller saw it fail; not so where the caller still waits and is given the result.
+        patience: Until when somebody waits here, in nanoseconds since boot; an effect that can land later than that is
+            asked about behind it.
         is_ending: A remote that cannot tell when it counts makes a case; before the ending it is asked again.
     """
     declared = declaration_of(step)
@@ -133,7 +137,7 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_endin
     final_up = (step.doubted_up or 0) + step.lands_within
     with session.lock:
         if step.state in {"in_doubt", "not_landed"}:  # else somebody else has asked, and logged the answer, meanwhile
-            _log_answer(session, step, answer, asked_up, final_up, stray=stray, is_ending=is_ending)
+            _log_answer(session, step, answer, asked_up, final_up, stray=stray, is_ending=is_ending, patience=patience)
 
 
 def _log_answer(
@@ -145,6 +149,7 @@ def _log_answer(
     *,
     stray: bool,
     is_ending: bool,
+    patience: int,
 ) -> None:
     if isinstance(answer, Landed):
         land(session, step, cast("Landed[Any]", answer).result, stray=stray)
@@ -152,7 +157,8 @@ def _log_answer(
         beside = () if step.state == "not_landed" else _standing_beside(session, step)
         session.append(Missed(step.number, session.clock.wall(), "the remote knows nothing of it", beside))
     elif isinstance(answer, NotLanded):
-        session.asked[step.number] = final_up
+        again = _ask_again(asked_up, step.doubted_up or 0, final_up)
+        session.asked[step.number] = again if final_up <= patience else max(again, min(patience + 1, final_up))
     else:
         reason = answer.reason if isinstance(answer, Unknown) else f"the probe answered a {type(answer).__qualname__}"
         if asked_up >= final_up and is_ending:
@@ -236,7 +242,12 @@ async def _undo(io: Io, session: Session, step: StepView, undo: Compensation) ->
     key = session.key_of(step.position, "undo", step.attempt)
     session.asked.pop(step.number, None)
     position = session.append(UndoIntended(step.number, session.clock.wall(), key, undo, step.trials + 1))
-    await io.barrier(session.log, position)
+    try:
+        await io.barrier(session.log, position)
+    except BaseException as error:
+        with suppress(StoreError):
+            _end(session, step, "not_landed", f"never sent: the wait for the disk ended by {type(error).__qualname__}")
+        raise
     try:
         answer = await _with_step(io, session, step, "undo", handler.fn, **handler.signature.convert(undo.args))
     except BaseException as error:
