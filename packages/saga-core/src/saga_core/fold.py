@@ -258,11 +258,16 @@ class SagaView:
         """Nothing is left to do or to find out, for anybody."""
         return self.ended in {"committed", "rolled_back"} and not any(case.open for case in self.cases)
 
+    @property
+    def leaves_strays(self) -> bool:
+        """A commit leaves strays to a person instead of undoing them."""
+        return self.began is not None and self.began.stray == "case"
+
     def is_doomed(self, step: StepView) -> bool:
         """Tell whether the records so far decide that the step is to be undone."""
         if self.unwinding:
             return self.ended != "committed"
-        if step.stray and self.committing and self.began is not None and self.began.stray == "undo":
+        if step.stray and self.committing and not self.leaves_strays:
             return True
         scope = self.scopes.get(step.scope)
         while scope is not None:

@@ -219,7 +219,7 @@ def land(session: Session, step: StepView, result: Any, *, stray: bool = False) 
     position = session.append_outcome(record)
     if problem is not None:
         open_case(session, step, problem)
-    elif stray and session.view.began is not None and session.view.began.stray == "case":
+    elif stray and session.view.leaves_strays and not session.view.is_doomed(step):
         open_case(session, step, "it landed after it had failed towards its caller")
     return position
 
