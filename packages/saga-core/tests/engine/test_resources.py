@@ -10,7 +10,7 @@ import pytest
 
 from saga_core import Attempt, Conflict, Landed, NotLanded, Saga, Store, Unknown
 
-from .world import Cut, World, declare, in_scope
+from .world import Cut, Lost, World, declare, in_scope
 
 SOON = timedelta(milliseconds=60)
 
@@ -186,4 +186,44 @@ def test_a_resource_function_that_raises_reaches_the_caller_and_nothing_is_calle
     ended = in_scope(store, body)
     assert world.sent == []
     assert ended.states == []
+    assert ended.saga.report.is_clean
+
+
+def test_what_did_not_land_beside_a_running_neighbour_is_asked_about_again(store: Store, world: World) -> None:
+    """The neighbour has landed and has not returned: its value is what the probe sees."""
+
+    async def probe(attempt: Attempt) -> Any:
+        if "a.above" in world.standing:
+            return NotLanded()
+        return Landed({"id": world.find(attempt.key), "item": attempt.args["item"]})
+
+    tools = declare(world, resource=named, probe=probe, lands_within=timedelta(0))
+    landed, both, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait_for_the_other() -> None:
+        landed.set()
+        await both.wait()
+        raise Lost
+
+    async def stay() -> None:
+        both.set()
+        await go.wait()
+
+    world.after["a.below"].append(wait_for_the_other)
+    world.after["a.above"].append(stay)
+
+    async def body(saga: Saga) -> None:
+        below = asyncio.ensure_future(tools.charge("a.below"))
+        await landed.wait()
+        above = asyncio.ensure_future(tools.charge("a.above"))
+        with pytest.raises(Lost):
+            await below
+        assert [step.state for step in saga.report.steps] == ["not_landed", "intended"]
+        go.set()
+        await above
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert world.standing == []
+    assert ended.states == ["undone", "undone"]
     assert ended.saga.report.is_clean

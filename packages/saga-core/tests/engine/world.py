@@ -133,6 +133,12 @@ class World:
             return next((made.id for made in reversed(self._charges.values()) if made.key == key), None)
 
     @property
+    def charges(self) -> list[Charge]:
+        """Every charge ever made, in order."""
+        with self._changed:
+            return list(self._charges.values())
+
+    @property
     def standing(self) -> list[str]:
         """What stands, in the order in which it landed."""
         with self._changed:
