@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from saga_core import registry
-from saga_core.fold import OPEN
+from saga_core.fold import OPEN, PROVEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -147,7 +147,7 @@ def _is_reopened(view: SagaView, step: StepView) -> bool:
     return (
         step.state == "not_landed"
         and bool(step.beside)
-        and all(view.steps[number].state not in {"applied", "undoing", "undo_in_doubt"} for number in step.beside)
+        and all(view.steps[number].state in PROVEN for number in step.beside)
     )
 
 

@@ -98,6 +98,7 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
     cancelled = await _overdue(node, task) if error is None else None
     drained: asyncio.Future[None] = loop.create_future()
     ending = loop.create_task(_end(node, error, limits, drained))
+    ending.add_done_callback(lambda done: _pass_on(node) if done.cancelled() else None)  # perhaps before it began
     until = loop.time() + limits.drain + _GRACE
     while not ending.done() and loop.time() < until:
         try:
@@ -155,7 +156,8 @@ def _redeliver(task: asyncio.Task[Any], cancelled: asyncio.CancelledError) -> No
 
 def _pass_on(node: Node) -> None:
     """Have the janitor end what an interrupt left half ended."""
-    if node.parent is None:
+    if node.parent is None and not node.session.is_passed_on:
+        node.session.is_passed_on = True
         janitor.take(node.session, None)
 
 

@@ -47,6 +47,7 @@ class Session:
         unwritten: Outcomes that the log did not take; written first as soon as it takes records again.
         unattended: Steps whose effects still run although their callers went on.
         is_stopped: Somebody wants the ending to stop at once; what remains is recovery's.
+        is_passed_on: The janitor ends the saga, because an interrupt cut the scope's own ending short.
         is_replay: The saga is committed; recorded positions answer, nothing new runs.
         is_dead: This is a forked child's copy: it may do nothing.
     """
@@ -70,6 +71,7 @@ class Session:
         self.unwritten: list[Record] = []
         self.unattended: set[int] = set()
         self.is_stopped = False
+        self.is_passed_on = False
         self.is_replay = False
         self.is_dead = False
         self._last_step = max((*view.steps, *(call.number for call in view.refused)), default=0)

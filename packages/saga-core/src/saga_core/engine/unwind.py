@@ -12,6 +12,7 @@ from saga_core.engine.context import STEP, Step
 from saga_core.engine.io import is_interrupt
 from saga_core.engine.session import log
 from saga_core.errors import StoreError
+from saga_core.fold import PROVEN
 from saga_core.plan import Move, declaration_of, inverse_of, next_move
 from saga_core.records import Applied, CaseOpened, Missed, UndoEnded, UndoIntended
 
@@ -181,7 +182,7 @@ def _standing_beside(session: Session, step: StepView) -> tuple[int, ...]:
     return tuple(
         number
         for number in sorted(step.overlaps)
-        if steps[number].resource == step.resource and steps[number].state in {"applied", "undoing", "undo_in_doubt"}
+        if steps[number].resource == step.resource and steps[number].state not in PROVEN
     )
 
 
