@@ -88,9 +88,9 @@ class Scene:
         """Return orders for a rescuer of this store."""
         return RescuerOrders(str(self.store), **orders)
 
-    def moments(self, orders: VictimOrders) -> list[str]:
+    def moments(self, orders: VictimOrders, *, is_torn: bool = False) -> list[str]:
         """Let a victim live, and return the moments at which its like are to be killed."""
-        return to_die_at(self.live(orders).moments, is_on_loop=orders.plan.endswith("_async"))
+        return to_die_at(self.live(orders).moments, is_on_loop=orders.plan.endswith("_async"), is_torn=is_torn)
 
     def die(self, orders: VictimOrders | RescuerOrders) -> None:
         """Run a process that is killed at the moment it was told."""
@@ -141,8 +141,8 @@ def cut_short(scene: Scene, operation: str, fault: Fault, **orders: Any) -> None
     victim.communicate()
 
 
-def to_die_at(passed: list[str], *, is_on_loop: bool = False) -> list[str]:
-    """Return the moments of a run at which to kill its like, torn writes included."""
+def to_die_at(passed: list[str], *, is_on_loop: bool = False, is_torn: bool = False) -> list[str]:
+    """Return the moments of a run at which to kill its like; `is_torn`: in the middle of each write, too."""
     moments: list[str] = []
     for moment in passed:
         event, number, when = [*moment.split(), "", ""][:3]
@@ -152,7 +152,7 @@ def to_die_at(passed: list[str], *, is_on_loop: bool = False) -> list[str]:
             continue  # a loop does not wait for what is proven already: it passes the moment or does not
         if event != "write" or when == "before" or EVERYTHING:
             moments.append(f"{event} {number} {when}")
-        if event == "write" and when == "after":
+        if event == "write" and when == "after" and (is_torn or EVERYTHING):
             cuts = range(1, FRAME_COST, 7) if EVERYTHING else [1 + int(number) * 5 % FRAME_COST]
             moments += [f"write {number} torn at {cut}" for cut in cuts]
     return moments

@@ -24,13 +24,14 @@ class Sweep(NamedTuple):
     remote: str = "probed"
     rescuers: int = 1
     is_keyed: bool = False
+    is_torn: bool = False
 
 
 @pytest.mark.parametrize(
     "sweep",
     [
-        Sweep("failing", rescuers=4),
-        Sweep("committing"),
+        Sweep("failing", rescuers=4, is_torn=True),
+        Sweep("committing", is_torn=True),
         Sweep("half", "keyed", rescuers=4, is_keyed=True),
         Sweep("failing", "unasked", is_keyed=True),
         Sweep("failing", "blind"),
@@ -38,16 +39,15 @@ class Sweep(NamedTuple):
         Sweep("half", "unbound"),
         Sweep("nested"),
         Sweep("parallel_async"),
-        Sweep("half_async", rescuers=4),
+        Sweep("half_async", rescuers=4, is_torn=True),
     ],
     ids=lambda sweep: f"{sweep.plan}-{sweep.remote}",
 )
 def test_whatever_the_moment_of_death_the_ledger_nets_to_what_was_committed(tmp_path: Path, sweep: Sweep) -> None:
     with LedgerProcess(keyed=sweep.is_keyed) as ledger, closing(Scene(ledger, tmp_path / "sagas")) as scene:
         like = scene.victim(plan=sweep.plan, remote=sweep.remote)
-        orders = [
-            msgspec.structs.replace(like, base=base, at=moment) for base, moment in enumerate(scene.moments(like), 2)
-        ]
+        moments = scene.moments(like, is_torn=sweep.is_torn)
+        orders = [msgspec.structs.replace(like, base=base, at=moment) for base, moment in enumerate(moments, 2)]
         scene.die_all(orders)
         rescues = (
             [scene.rescue(watch=60.0, wait=0.0)]
@@ -55,8 +55,8 @@ def test_whatever_the_moment_of_death_the_ledger_nets_to_what_was_committed(tmp_
             else scene.rescue_at_once(sweep.rescuers, watch=60.0)
         )
         plans = dict.fromkeys((one.base for one in orders), sweep.plan)
-        moments = {one.base: one.at for one in orders}
-        assert Inquest.over(scene.store).wrongs(ledger.state(), plans, rescues) == [], moments
+        wrongs = Inquest.over(scene.store).wrongs(ledger.state(), plans, rescues)
+        assert wrongs == [], dict(enumerate(moments, 2))
         files, world = scene.files(), ledger.state()
         again = scene.rescue(watch=1.0)
         assert [one for found in again.passes for one in found if one.outcome != "needs_human"] == []
@@ -79,9 +79,7 @@ def test_whatever_the_moment_of_its_death_a_recoverer_can_be_recovered_from(
             rescued = scene.rescue(watch=20.0)
             return Inquest.over(scene.store).wrongs(keyed_ledger.state(), {base: plan}, [rescued])
 
-    moments = [
-        at for at in moments_of_a_recovery(keyed_ledger, tmp_path, plan, remote) if EVERYTHING or "torn" not in at
-    ]
+    moments = moments_of_a_recovery(keyed_ledger, tmp_path, plan, remote)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ends = dict(zip(moments, pool.map(die_twice, range(2, len(moments) + 2), moments), strict=True))
     assert {moment: wrongs for moment, wrongs in ends.items() if wrongs} == {}

@@ -103,7 +103,7 @@ def test_while_an_interrupted_undo_still_runs_the_saga_is_not_handed_over(scene:
 
 @pytest.mark.parametrize(
     "plan",
-    ["failing", "half", "resume", "parallel_async", *(["committing", "committing_async"] if EVERYTHING else [])],
+    ["half", "resume", "parallel_async", *(["failing", "committing", "committing_async"] if EVERYTHING else [])],
 )
 def test_an_interrupt_at_any_moment_is_recovered_while_its_process_lives_on(scene: Scene, plan: str) -> None:
     """Behind a write, too: there the file knows more than the state in memory."""

@@ -25,7 +25,7 @@ NOBODY = 65534
 def test_wherever_the_disk_is_full_the_ledger_nets_to_what_was_committed(scene: Scene, plan: str) -> None:
     scene.live(scene.victim(plan=plan, base=1))
     (whole,) = scene.store.glob("done/*/*.log")
-    limits = range(FILE_HEADER, whole.stat().st_size + 40, 7 if EVERYTHING else 61)
+    limits = range(FILE_HEADER, whole.stat().st_size + 40, 7 if EVERYTHING else 89)
     orders = [scene.victim(plan=plan, base=base, limit=limit) for base, limit in enumerate(limits, 2)]
     ends = scene.live_all(orders)
     assert {end.error for end in ends} - {""} <= {"StoreError", "StoreFull", "OutcomeNotLogged", "Hallucinated"}
@@ -38,7 +38,7 @@ def test_wherever_the_disk_is_full_the_ledger_nets_to_what_was_committed(scene: 
 def test_a_disk_that_has_room_again_lets_the_saga_end_itself(scene: Scene) -> None:
     scene.live(scene.victim(plan="relieved", base=1))
     (whole,) = scene.store.glob("done/*/*.log")
-    limits = range(400, whole.stat().st_size, 7 if EVERYTHING else 61)
+    limits = range(400, whole.stat().st_size, 7 if EVERYTHING else 89)
     orders = [scene.victim(plan="relieved", base=base, limit=limit) for base, limit in enumerate(limits, 2)]
     ends = scene.live_all(orders)
     assert {(end.error, end.state) for end in ends} == {("Hallucinated", "rolled_back")}

@@ -12,6 +12,7 @@ import pytest
 
 from saga_core import ids
 from saga_core.frame import FILE_HEADER
+from saga_core.recovery import recover
 
 from .inquest import Inquest
 from .scene import AT_ONCE, EVERYTHING, Scene
@@ -99,9 +100,8 @@ def test_a_process_killed_at_any_call_of_the_system_leaves_a_store_that_works(
     def die_and_begin_again(base: int, moment: str) -> list[str]:
         with closing(Scene(ledger, tmp_path / f"store{base}")) as scene:
             scene.die(scene.victim(base=base, at=moment, system=True))
-            if scene.store.exists():
-                scene.rescue()
             again = scene.live(scene.victim(plan="committing", base=base))
+            recover(str(scene.store))
             left = [log.name for log in scene.store.glob("open/*.log")]
             return [again.error, *left, *Inquest.over(scene.store).wrongs(ledger.state(), {base: "committing"})]
 
