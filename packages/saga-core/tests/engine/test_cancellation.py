@@ -377,6 +377,7 @@ def test_an_abandoned_stream_is_undone(store: Store, world: World, how: str) -> 
             await asyncio.to_thread(world.wait_until, lambda: world.standing == [])
 
     asyncio.run(main())
+    gc.collect()
     world.wait_until(lambda: world.standing == [])
     eventually(lambda: done(store) == [sagas[0].id])
     assert world.undone == ["flight", "hotel"]
@@ -450,6 +451,31 @@ def test_a_task_whose_loop_is_gone_is_undone_by_the_janitor(store: Store, world:
     gc.collect()
     world.wait_until(lambda: world.standing == [], 5)
     eventually(lambda: done(store) == [sagas[0].id])
+
+
+def test_an_ending_whose_loop_is_closed_under_it_is_taken_over(store: Store, world: World) -> None:
+    """Nobody collects anything here: the loop is closed, and the task of the ending is still referred to."""
+    tools = declare(world, keyed=True)
+    sagas: list[Saga] = []
+    gate = Gate()
+    world.on_undo["flight"].append(gate)
+
+    async def scope() -> None:
+        limits = {"drain_timeout": timedelta(milliseconds=50), "unwind_timeout": timedelta(milliseconds=50)}
+        async with saga_scope(store=store, **limits) as saga:
+            sagas.append(saga)
+            await tools.charge("hotel")
+            await tools.charge("flight")
+            raise ZeroDivisionError
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(scope())
+    loop.run_until_complete(gate.reached.wait())
+    loop.close()
+    world.wait_until(lambda: world.standing == [], 10)
+    eventually(lambda: done(store) == [sagas[0].id])
+    assert not task.done()
+    assert len(world.keys["flight"]) == 1
 
 
 def generate(store: Store, sagas: list[Saga], tools: Any) -> Generator[str]:

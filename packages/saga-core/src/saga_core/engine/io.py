@@ -161,9 +161,9 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("the engine waited for an event loop on a path that has none")
 
 
-def is_interrupt(error: BaseException) -> bool:
+def is_interrupt(io: Io, error: BaseException) -> bool:
     """Tell whether an error ends the engine's own work here, rather than being what a user's handler raised."""
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and io is ASYNC):
         return True
     import sys  # noqa: PLC0415
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from saga_core.engine import janitor
@@ -12,6 +14,7 @@ from saga_core.engine.io import ASYNC, SYNC, drive
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable, Coroutine
 
     from saga_core.engine.ending import Limits
     from saga_core.engine.node import Node
@@ -97,7 +100,9 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
     assert task is not None
     cancelled = await _overdue(node, task) if error is None else None
     drained: asyncio.Future[None] = loop.create_future()
-    ending = loop.create_task(_end(node, error, limits, drained))
+    work = _end(node, error, limits, drained)
+    ending = loop.create_task(work)
+    disarm = _watch_loop(loop, work, limits.drain + limits.unwind + 2 * _GRACE)
     ending.add_done_callback(lambda done: _pass_on(node) if done.cancelled() else None)  # perhaps before it began
     until = loop.time() + limits.drain + _GRACE
     while not ending.done() and loop.time() < until:
@@ -110,7 +115,9 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
         except asyncio.CancelledError as late:
             cancelled = late
             node.cancel()
-    if not ending.done():
+    if ending.done():
+        disarm()
+    else:
         _say_late(node, error)
     problem = ending.result() if ending.done() and not ending.cancelled() else None
     if cancelled is not None and error is None:
@@ -119,6 +126,36 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
         loop.call_soon(_redeliver, task, cancelled)
     elif problem is not None and error is None:
         raise problem
+
+
+class _Tripwire:
+    """Held by the loop alone: it goes when the loop is closed, and closes the work that nobody drives any more."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.work: weakref.ref[Coroutine[Any, Any, Any]] | None = weakref.ref(work)
+
+    def __call__(self) -> None:
+        """Let the time pass by."""
+
+    def __del__(self) -> None:
+        work = None if self.work is None or sys.is_finalizing() else self.work()
+        if work is not None:
+            work.close()
+
+
+def _watch_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], seconds: float) -> Callable[[], None]:
+    """Close the work if the loop is closed under it; return what calls that off."""
+    wire = _Tripwire(work)
+    held, timer = weakref.ref(wire), weakref.ref(loop.call_later(seconds, wire))
+
+    def disarm() -> None:
+        tripwire, handle = held(), timer()
+        if tripwire is not None:
+            tripwire.work = None
+        if handle is not None:
+            handle.cancel()
+
+    return disarm
 
 
 async def _overdue(node: Node, task: asyncio.Task[Any]) -> asyncio.CancelledError | None:

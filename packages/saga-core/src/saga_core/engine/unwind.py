@@ -132,7 +132,7 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_endin
     try:
         answer = await _with_step(io, session, step, "do", declared.probe, declared.attempt_of(step, key))
     except BaseException as error:
-        if is_interrupt(error):
+        if is_interrupt(io, error):
             raise
         answer = Unknown(f"the probe raised {type(error).__qualname__}")
     final_up = (step.doubted_up or 0) + step.lands_within
@@ -252,7 +252,7 @@ async def _undo(io: Io, session: Session, step: StepView, undo: Compensation) ->
     try:
         answer = await _with_step(io, session, step, "undo", handler.fn, **handler.signature.convert(undo.args))
     except BaseException as error:
-        if is_interrupt(error):
+        if is_interrupt(io, error):
             _end(session, step, "cut", f"cut short by {type(error).__qualname__}")
             raise
         wait = _retry_after(error) or min(_FIRST_WAIT * 4 ** (step.trials - 1), _LONGEST_WAIT) * session.clock.jitter()
@@ -321,7 +321,7 @@ async def _ask_undo(io: Io, session: Session, step: StepView) -> None:
         arguments = handler.signature.convert(step.undo.args)
         answer = await _with_step(io, session, step, "undo", handler.probe_fn, **arguments)
     except BaseException as error:
-        if is_interrupt(error):
+        if is_interrupt(io, error):
             raise
         answer = Unknown(f"the probe raised {type(error).__qualname__}")
     final_up = step.undo_up + step.lands_within
@@ -351,7 +351,7 @@ async def _observe(io: Io, session: Session, step: StepView) -> None:
         arguments = handler.signature.convert(step.undo.args)
         answer = await _with_step(io, session, step, "undo", handler.observe_fn, pending, **arguments)
     except BaseException as error:
-        if is_interrupt(error):
+        if is_interrupt(io, error):
             raise
         words = f"observing its undo raised {type(error).__qualname__}"
         log.warning("saga %s step %d %s: %s", session.saga_id, step.number, step.action, words)
