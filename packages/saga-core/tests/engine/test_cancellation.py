@@ -461,8 +461,7 @@ def test_an_ending_whose_loop_is_closed_under_it_is_taken_over(store: Store, wor
     world.on_undo["flight"].append(gate)
 
     async def scope() -> None:
-        limits = {"drain_timeout": timedelta(milliseconds=50), "unwind_timeout": timedelta(milliseconds=50)}
-        async with saga_scope(store=store, **limits) as saga:
+        async with saga_scope(store=store, drain_timeout=SOON, unwind_timeout=SOON) as saga:
             sagas.append(saga)
             await tools.charge("hotel")
             await tools.charge("flight")
