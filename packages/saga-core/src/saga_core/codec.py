@@ -12,10 +12,13 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
+from saga_core.answers import Compensation
 from saga_core.records import Record
 
 MAX_VALUE = 16 * 1024 * 1024
 """Bytes that one frozen value may take."""
+
+_LARGEST = 2**63 - 1
 
 MAX_DEPTH = 100
 """How deep a value may be nested."""
@@ -88,6 +91,33 @@ def refuse_unfit(value: object, depth: int = MAX_DEPTH) -> None:
 def encode(record: Record) -> bytes:
     """Return a record's payload."""
     return _record_encoder.encode(record)
+
+
+def cleaned(record: Record) -> Record:
+    """Return a record that `encode` refused with its words and numbers made fit: what users' code says may be anything.
+
+    Text that is no Unicode is escaped, numbers are held to 64 bits, and what is neither becomes text.
+    """
+    fields = {name: _cleaned(getattr(record, name)) for name in record.__struct_fields__}
+    return msgspec.structs.replace(record, **fields)
+
+
+def _cleaned(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, float, bytes, Raw)):
+        return value
+    if isinstance(value, int):
+        return max(min(value, _LARGEST), -_LARGEST)
+    if isinstance(value, tuple):
+        return tuple(_cleaned(item) for item in cast("tuple[Any, ...]", value))
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, Compensation):
+        return value
+    try:
+        text = value if isinstance(value, str) else str(value)
+    except Exception:  # noqa: BLE001 -- an object that cannot say what it is still must not keep a fact out of the log
+        text = f"a {type(value).__qualname__}"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def decode(payload: bytes | memoryview) -> Record:

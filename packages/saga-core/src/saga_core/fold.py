@@ -497,6 +497,8 @@ def _case_opened(view: SagaView, record: CaseOpened) -> None:
         step = view.steps[record.step]
         if step.state in {"undo_in_doubt", "undo_pending"} or (step.state == "applied" and view.is_doomed(step)):
             step.state = "undo_failed"
+        elif step.state == "not_landed" and step.beside:
+            step.state = "in_doubt"  # nobody can tell whether a neighbour hides it
 
 
 def _committing(view: SagaView, _: Committing) -> None:

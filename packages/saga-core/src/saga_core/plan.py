@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from saga_core import registry
-from saga_core.fold import OPEN, PROVEN
+from saga_core.fold import OPEN, PROVEN, is_proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +57,8 @@ def uncased(view: SagaView) -> list[StepView]:
     return [
         step
         for step in view.steps.values()
-        if (step.state in OPEN or _is_reopened(view, step)) and step.number not in cased
+        if (step.state in OPEN or (view.unwinding and not is_proven(step) and step.state in PROVEN))
+        and step.number not in cased
     ]
 
 
@@ -143,12 +144,12 @@ def _pending(view: SagaView, within: Callable[[StepView], bool]) -> Iterable[Ste
 
 
 def _is_reopened(view: SagaView, step: StepView) -> bool:
-    """A step once found not landed is asked again when the neighbours that stood beside it are gone."""
-    return (
-        step.state == "not_landed"
-        and bool(step.beside)
-        and all(view.steps[number].state in PROVEN for number in step.beside)
-    )
+    """A step once found not landed is asked again when its neighbours are undone, as far as they can be."""
+    if step.state != "not_landed" or not step.beside:
+        return False
+    beside = [view.steps[number] for number in step.beside]
+    is_moving = any(other.state in OPEN or (other.state == "applied" and view.is_doomed(other)) for other in beside)
+    return not is_moving and any(other.state != "applied" for other in beside)
 
 
 def _doubtful_neighbour(view: SagaView, step: StepView, cased: set[int | None]) -> StepView | None:

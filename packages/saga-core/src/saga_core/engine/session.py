@@ -146,6 +146,9 @@ class Session:
         except StoreError:
             self._torn = False
             raise
+        except (UnicodeEncodeError, OverflowError, TypeError):
+            record = codec.cleaned(record)
+            position = self.log.append(record)
         self.written = position
         fold.apply(self.view, record)
         self._torn = False

@@ -155,8 +155,7 @@ def _log_answer(
     if isinstance(answer, Landed):
         land(session, step, cast("Landed[Any]", answer).result, stray=stray)
     elif isinstance(answer, NotLanded) and asked_up >= final_up:
-        beside = () if step.state == "not_landed" else _standing_beside(session, step)
-        session.append(Missed(step.number, session.clock.wall(), "the remote knows nothing of it", beside))
+        _log_missed(session, step)
     elif isinstance(answer, NotLanded):
         again = _ask_again(asked_up, step.doubted_up or 0, final_up)
         session.asked[step.number] = again if final_up <= patience else max(again, min(patience + 1, final_up))
@@ -172,6 +171,16 @@ def _ask_again(asked: int, since: int, final: int) -> int:
     """Return when to ask a remote again that could not tell: after as long as it took so far, within bounds."""
     waited = max(asked - since, int(_FIRST_WAIT * _SECOND))
     return max(min(asked + min(waited, int(_LONGEST_WAIT * _SECOND)), final), asked)
+
+
+def _log_missed(session: Session, step: StepView) -> None:
+    beside = _standing_beside(session, step)
+    is_again = step.state == "not_landed"
+    if is_again and beside and session.view.is_doomed(step):
+        open_case(session, step, "it was not found, but a neighbour that could not be undone may hide it")
+    else:
+        why = "the remote knows nothing of it"
+        session.append(Missed(step.number, session.clock.wall(), why, () if is_again else beside))
 
 
 def _standing_beside(session: Session, step: StepView) -> tuple[int, ...]:
