@@ -28,16 +28,17 @@ from saga_core import (
 from saga_core.clock import SystemClock
 from saga_core.engine import recall
 from saga_core.errors import StepInDoubt
-from saga_core.fold import PROVEN, fold
+from saga_core.fold import fold
 from saga_core.report import report_of
 from saga_core.stores.store import Backend
+from saga_core.view import PROVEN
 
 from .world import Charge, Declined, Lost, Tools, World, declare, decline, lose
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from saga_core.fold import SagaView
+    from saga_core.view import SagaView
 
 NOW = timedelta(0)
 CallFate = Literal["ok", "declined", "lost_landed", "lost_missed"]

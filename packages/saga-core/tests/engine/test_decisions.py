@@ -17,6 +17,7 @@ from saga_core import (
     Saga,
     SagaBusy,
     SagaClosed,
+    StepInDoubt,
     StepMismatch,
     Store,
     Unknown,
@@ -27,7 +28,7 @@ from saga_core import (
 from saga_core.errors import SagaUnsettled, ScopeMisuse
 from saga_core.stores.store import Backend
 
-from .world import Cut, Lost, World, declare, done, in_plain_scope, in_scope, left_open, lose, unique
+from .world import Cut, Declined, Lost, World, declare, decline, done, in_plain_scope, in_scope, left_open, lose, unique
 
 
 def test_a_rollback_is_carried_out_when_the_scope_ends(store: Store, world: World) -> None:
@@ -587,3 +588,43 @@ def test_many_scopes_that_race_for_a_key_make_one_saga(store: Store, world: Worl
     assert world.sent == ["charge hotel"]
     assert isinstance(store, Backend)
     assert left_open(store) == []
+
+
+@pytest.mark.parametrize("failure", ["declined", "lost, found missing", "in doubt"])
+def test_a_call_that_its_caller_retried_is_not_sent_again_by_the_resumed_program(
+    store: Store, world: World, failure: str
+) -> None:
+    """The retry took a position of its own: the program that begins again comes to the first one and succeeds there."""
+    known = threading.Event()
+
+    def probe(attempt: Any) -> Any:
+        found = world.find(attempt.key)
+        if failure == "in doubt" and not known.is_set():
+            return NotLanded()  # too early to count
+        return NotLanded() if found is None else Landed({"id": found, "item": "hotel"})
+
+    late = timedelta(hours=1) if failure == "in doubt" else timedelta(0)
+    tools = declare(world, probe=probe, not_landed=Declined, lands_within=late)
+    (world.after if failure == "in doubt" else world.before)["hotel"].append(decline if failure == "declined" else lose)
+
+    def program(saga: Saga) -> None:
+        for _ in range(2):
+            try:
+                tools.charge_now("hotel")
+            except (Declined, Lost, StepInDoubt):
+                continue
+            break
+        tools.charge_now("flight")
+
+    def body(saga: Saga) -> None:
+        program(saga)
+        saga.suspend("later")
+
+    in_plain_scope(store, body, key="k")
+    sent = list(world.sent)
+    known.set()
+    ended = in_plain_scope(store, program, key="k")
+    assert ended.error is None
+    assert world.sent == sent
+    assert world.standing == ["hotel", "flight"]
+    assert ended.saga.report.is_clean
