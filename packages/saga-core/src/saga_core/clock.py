@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import timedelta
 from typing import Protocol
+
+LONGEST = timedelta(days=36_500)
+"""What "for ever" means: longer durations are held to it."""
+
+SECOND = 1_000_000_000
+"""Nanoseconds."""
+
+
+def seconds(duration: timedelta) -> float:
+    """Return a duration in seconds, at most a hundred years, so that every clock and wait can hold it."""
+    return min(duration, LONGEST).total_seconds()
+
+
+def nanoseconds(duration: timedelta) -> int:
+    """Return a duration in nanoseconds, at most a hundred years."""
+    return int(seconds(duration) * SECOND)
 
 
 class Clock(Protocol):

@@ -20,6 +20,9 @@ MAX_VALUE = 16 * 1024 * 1024
 
 _LARGEST = 2**63 - 1
 
+MAX_WORDS = 2000
+"""Letters of what users' code says that a record keeps."""
+
 MAX_DEPTH = 100
 """How deep a value may be nested."""
 
@@ -113,11 +116,34 @@ def _cleaned(value: Any) -> Any:
         return {_cleaned(key): _cleaned(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, Compensation):
         return value
+    return words(value)
+
+
+def words(value: object) -> str:
+    """Return what users' code says as text that any record and log line can hold."""
     try:
         text = value if isinstance(value, str) else str(value)
     except Exception:  # noqa: BLE001 -- an object that cannot say what it is still must not keep a fact out of the log
         text = f"a {type(value).__qualname__}"
-    return text.encode("utf-8", "backslashreplace").decode()
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]}..."
+
+
+def bound(undo: object) -> Compensation:
+    """Return a compensation as it will be read back.
+
+    Raises:
+        TypeError: It is none, or its arguments cannot be recorded.
+        ValueError: A number among them is not finite, or they are too large.
+    """
+    if not isinstance(undo, Compensation):
+        raise TypeError(f"it is a {type(undo).__qualname__}, not what an inverse's bind returns")
+    plain = thaw(freeze([undo.inverse, undo.version, undo.args]))
+    refuse_unfit(plain)
+    try:
+        return msgspec.convert(plain, Compensation)
+    except msgspec.ValidationError as wrong:
+        raise TypeError(f"it is not what an inverse's bind returns: {wrong}") from None
 
 
 def decode(payload: bytes | memoryview) -> Record:

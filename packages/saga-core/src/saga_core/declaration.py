@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from saga_core.fold import StepView
     from saga_core.types import Money, Reversibility, Tier
+    from saga_core.view import StepView
 
 T = TypeVar("T")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from saga_core import registry
-from saga_core.fold import OPEN, PROVEN, is_proven
+from saga_core.view import OPEN, PROVEN, is_proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from saga_core.answers import Compensation
     from saga_core.declaration import Declaration
-    from saga_core.fold import SagaView, StepView
     from saga_core.inverse import Inverse
+    from saga_core.view import SagaView, StepView
 
 MAX_TRIALS = 6
 """How often an undo that raises is tried before a person is asked."""

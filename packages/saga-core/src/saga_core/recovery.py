@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from saga_core.engine.session import Session
-    from saga_core.fold import SagaView
     from saga_core.plan import Move
     from saga_core.stores import Store
     from saga_core.stores.store import Backend, Log, Reading
+    from saga_core.view import SagaView
 
 _SECOND = 1_000_000_000
 _RESUME_GRACE = timedelta(seconds=60)

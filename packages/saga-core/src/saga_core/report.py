@@ -11,7 +11,7 @@ import msgspec
 from saga_core.types import SagaState, StepState
 
 if TYPE_CHECKING:
-    from saga_core.fold import SagaView, StepView
+    from saga_core.view import SagaView, StepView
 
 _STANDS: frozenset[StepState] = frozenset({"applied", "left_in_place", "undo_failed", "conflict"})
 _UNSURE: frozenset[StepState] = frozenset({"intended", "in_doubt", "undoing", "undo_in_doubt", "undo_pending"})

@@ -75,9 +75,9 @@ def refuse_unnamed(name: object, decorator: str) -> None:
     Raises:
         DeclarationError: It has none.
     """
-    if not isinstance(name, str) or not name.strip():
+    if not isinstance(name, str) or not name or any(letter in "@#/" or letter.isspace() for letter in name):
         raise DeclarationError(
-            f"@{decorator} needs the registered name",
+            f"@{decorator} needs the registered name, without blanks, '@', '#' and '/'",
             next=f'write @{decorator}("billing.charge") with a name that lasts',
         )
 

@@ -8,10 +8,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from saga_core.engine.session import Session
-from saga_core.fold import StepView
 from saga_core.records import Intended
 from saga_core.stores import boot, lock
 from saga_core.stores.log import FileLog
+from saga_core.view import StepView
 
 from .fuse import replace
 

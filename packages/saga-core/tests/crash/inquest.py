@@ -15,6 +15,8 @@ from .orders import KEPT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from saga_core.view import StepView
+
     from ..ledger import State  # noqa: TID252 -- the one ledger stands beside this folder
     from .orders import Rescued
 
@@ -94,7 +96,7 @@ class Inquest:
         return found
 
 
-def _amount(step: fold.StepView) -> int:
+def _amount(step: StepView) -> int:
     from saga_core import codec  # noqa: PLC0415
 
     return codec.thaw(step.args)["amount"]

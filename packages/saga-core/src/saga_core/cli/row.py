@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from saga_core import fold
 from saga_core.cli.masking import mask, mask_value, shown
 from saga_core.cli.wording import moment, sign, when
-from saga_core.fold import PROVEN
+from saga_core.view import PROVEN, SagaView
 
 if TYPE_CHECKING:
-    from saga_core.fold import SagaView
     from saga_core.stores.store import Backend, Reading
 
 _NEEDS_OWNER = frozenset({"running", "committing", "unwinding"})
@@ -56,7 +55,7 @@ def row_of(store: Backend, reading: Reading) -> Row:
 
 def state_of(reading: Reading) -> tuple[SagaView, str | None]:
     """Return the fold of what can be believed, and why the rest cannot."""
-    view = fold.SagaView()
+    view = SagaView()
     try:
         for record in reading.records:
             fold.apply(view, record)

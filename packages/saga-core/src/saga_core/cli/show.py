@@ -24,9 +24,9 @@ from saga_core.report import report_of
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from saga_core.fold import StepView
     from saga_core.records import Record
     from saga_core.stores.store import Reading
+    from saga_core.view import StepView
 
 _SECOND = 1_000_000_000
 

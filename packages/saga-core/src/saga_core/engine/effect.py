@@ -6,15 +6,17 @@ import inspect
 import threading
 from contextlib import suppress
 from contextvars import copy_context
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from saga_core import codec
+from saga_core.clock import seconds
 from saga_core.engine.context import STEP, Step
 from saga_core.engine.io import SYNC
+from saga_core.engine.landing import land
+from saga_core.engine.notes import note
 from saga_core.engine.recall import settle
 from saga_core.engine.session import log
-from saga_core.engine.unwind import land
 from saga_core.errors import OutcomeNotLogged, StoreError
 from saga_core.records import EMPTY, Doubted, Missed
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from saga_core.engine.invocation import Invocation
-    from saga_core.fold import StepView
+    from saga_core.view import StepView
 
 
 async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -> Any:
@@ -33,7 +35,7 @@ async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -
         BaseException: What the effect raised, unchanged; a note says so where it may have landed.
     """
     declared, session = call.declared, call.session
-    deadline = None if declared.timeout is None else datetime.now(UTC) + declared.timeout
+    deadline = None if declared.timeout is None else datetime.now(UTC) + timedelta(seconds=seconds(declared.timeout))
     running = Step(session, step.number, step.action, step.position, step.attempt, "do", deadline=deadline)
     try:
         result = await _run(call, step, arguments, running)
@@ -47,7 +49,7 @@ async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -
         if step.state == "applied":
             return recorded_result(call, step)
         if step.state == "in_doubt":
-            error.add_note(f"saga {session.saga_id}: step {step.number} {step.action!r} may have landed")
+            note(error, f"saga {session.saga_id}: step {step.number} {step.action!r} may have landed")
         raise
     except BaseException as error:
         _failed(call, step, error)
@@ -71,20 +73,20 @@ async def _run(call: Invocation, step: StepView, arguments: dict[str, Any], runn
         if timeout is None:
             return await call.io.effect(call.fn, arguments)
         if is_aside:
-            return _run_aside(call, step, arguments, running, timeout.total_seconds())
-        return await call.io.effect(_bounded(call.fn, timeout.total_seconds()), arguments)
+            return _run_aside(call, step, arguments, running, seconds(timeout))
+        return await call.io.effect(_bounded(call.fn, seconds(timeout)), arguments)
     finally:
         running.is_over = running.is_over or not is_aside
         STEP.set(outer)
 
 
-def _bounded(fn: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+def _bounded(fn: Callable[..., Any], limit: float) -> Callable[..., Any]:
     """Return an asynchronous function that is cancelled when the time is over."""
 
     async def bounded(**arguments: Any) -> Any:
         import asyncio  # noqa: PLC0415 -- only where a loop runs anyway
 
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(limit):
             return await fn(**arguments)
 
     return bounded
@@ -120,7 +122,7 @@ def _failed(call: Invocation, step: StepView, error: BaseException) -> None:
     try:
         session.append_outcome(record)
     except StoreError as unwritten:
-        error.add_note(f"saga {session.saga_id}: how step {step.number} ended is not written: {unwritten.args[0]}")
+        note(error, f"saga {session.saga_id}: how step {step.number} ended is not written: {unwritten.args[0]}")
     if not is_proven:
         log.info("saga %s step %d %s is in doubt: %s", session.saga_id, step.number, step.action, kind)
 
@@ -138,7 +140,7 @@ class _StillRunning(Exception):
         self.error = error
 
 
-def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], running: Step, seconds: float) -> Any:
+def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], running: Step, limit: float) -> Any:
     """Run a synchronous effect with a timeout: when it passes the caller goes on, and the thread logs the outcome."""
     context = copy_context()
     flight = call.session.enter(call.node.path, step.number)
@@ -162,13 +164,13 @@ def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], runn
             call.session.leave(flight)
 
     threading.Thread(target=work, name=f"saga-step-{step.number}", daemon=True).start()
-    ended.wait(seconds)
+    ended.wait(limit)
     with handing_over:
         if not ended.is_set():
             is_alone = True
             call.session.unattended.add(step.number)
-            late = TimeoutError(f"{step.action!r} took longer than {seconds} s")
-            late.add_note(f"saga {call.session.saga_id}: step {step.number} is still running, and may land")
+            late = TimeoutError(f"{step.action!r} took longer than {limit} s")
+            note(late, f"saga {call.session.saga_id}: step {step.number} is still running, and may land")
             raise _StillRunning(late)
     result, error = outcome[0]
     if error is not None:

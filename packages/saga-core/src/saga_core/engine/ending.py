@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from saga_core.clock import seconds
 from saga_core.engine import janitor
+from saga_core.engine.case import open_case
+from saga_core.engine.notes import note
 from saga_core.engine.session import log
-from saga_core.engine.unwind import open_case, unwind
+from saga_core.engine.unwind import unwind
 from saga_core.errors import ApprovalPending, CommitUnknown, RollbackIncomplete, StoreError
-from saga_core.fold import OPEN, PROVEN, FoldError, is_proven
+from saga_core.fold import FoldError
 from saga_core.plan import uncased
 from saga_core.records import (
     Committed,
@@ -20,6 +23,7 @@ from saga_core.records import (
     UnwindBegan,
 )
 from saga_core.report import report_of, summary
+from saga_core.view import OPEN, PROVEN, is_proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +33,8 @@ if TYPE_CHECKING:
     from saga_core.engine.node import Node
     from saga_core.engine.session import Session
     from saga_core.errors import SagaError
-    from saga_core.fold import StepView
     from saga_core.plan import Move
+    from saga_core.view import StepView
 
 _SECOND = 1_000_000_000
 _COMMIT_TRIALS = 3
@@ -42,8 +46,8 @@ class Limits:
     __slots__ = ("drain", "unwind")
 
     def __init__(self, drain: timedelta, unwind: timedelta) -> None:
-        self.drain = drain.total_seconds()
-        self.unwind = unwind.total_seconds()
+        self.drain = seconds(drain)
+        self.unwind = seconds(unwind)
 
 
 async def end(
@@ -68,7 +72,15 @@ async def end(
             session.log.release()
         if error is None:
             return _broken(session, broken)
-        error.add_note(f"saga {session.saga_id}: its log cannot be written, recovery has to end it: {broken.args[0]}")
+        note(error, f"saga {session.saga_id}: its log cannot be written, recovery has to end it: {broken.args[0]}")
+        return None
+    except Exception as broken:
+        log.exception("saga %s: its ending failed, and goes on in the background", session.saga_id)
+        if node.parent is None:
+            janitor.take(session, session.clock.up())
+        if error is None:
+            raise
+        note(error, f"saga {session.saga_id}: its ending failed ({type(broken).__qualname__}), see saga.report")
         return None
     finally:
         node.is_over = True
@@ -85,14 +97,14 @@ def _broken(session: Session, error: StoreError | FoldError) -> StoreError:
     )
 
 
-async def _drain(io: Io, session: Session, node: Node, seconds: float) -> None:
-    until = session.clock.up() + int(seconds * _SECOND)
+async def _drain(io: Io, session: Session, node: Node, limit: float) -> None:
+    until = session.clock.up() + int(limit * _SECOND)
     while session.is_busy(node.holds):
         left = (until - session.clock.up()) / _SECOND
         if session.is_stopped:
             return
         if left <= 0:
-            log.warning("saga %s: an effect still runs after %s s of waiting", session.saga_id, seconds)
+            log.warning("saga %s: an effect still runs after %s s of waiting", session.saga_id, limit)
             return
         await io.wait(session.on_leave, left)
 
@@ -125,7 +137,7 @@ def _told(node: Node, error: BaseException | None, *, is_explicit: bool) -> Saga
         view = session.view
         state, words, report = view.state, summary(view), report_of(view)
     if error is not None:
-        error.add_note(f"saga {session.name} {session.saga_id}: {state.replace('_', ' ')}; {words} (see saga.report)")
+        note(error, f"saga {session.name} {session.saga_id}: {state.replace('_', ' ')}; {words} (see saga.report)")
         return None
     if not is_explicit or state == "rolled_back":
         return None
@@ -250,9 +262,7 @@ async def _end_savepoint(io: Io, node: Node, error: BaseException | None, until:
     steps = [step for step in session.view.steps.values() if node.holds(step.scope)]
     left = [step for step in steps if not is_proven(step)]
     if error is not None:
-        error.add_note(
-            f"saga {session.saga_id}: {len(steps) - len(left)} of {len(steps)} steps of the inner scope undone"
-        )
+        note(error, f"saga {session.saga_id}: {len(steps) - len(left)} of {len(steps)} steps of the inner scope undone")
         return None
     if not left:
         return None

@@ -47,7 +47,7 @@ def judge(call: Invocation, position: str, frozen: Raw) -> Money:
     verdict = call.session.gate.judge(proposal) if problem is None else Verdict("money", "built in", problem)
     if verdict is None:
         return money
-    raise _refused(call, position, verdict)
+    raise _refused(call, position, Verdict(*map(codec.words, verdict)))
 
 
 def _problem(amount: Any, currency: str | None) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from saga_core.engine import janitor
 from saga_core.engine.ending import end
 from saga_core.engine.io import ASYNC, SYNC, drive
+from saga_core.engine.notes import note
 
 if TYPE_CHECKING:
     import asyncio
@@ -200,4 +201,4 @@ def _pass_on(node: Node) -> None:
 
 def _say_late(node: Node, error: BaseException | None) -> None:
     if error is not None:
-        error.add_note(f"saga {node.session.saga_id}: still unwinding in the background (see saga.report)")
+        note(error, f"saga {node.session.saga_id}: still unwinding in the background (see saga.report)")

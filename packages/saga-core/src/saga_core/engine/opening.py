@@ -10,7 +10,7 @@ from saga_core import fold, ids
 from saga_core.clock import SYSTEM
 from saga_core.engine.session import Session
 from saga_core.engine.unwind import unwind
-from saga_core.errors import LogDamaged, SagaBusy, SagaClosed, SagaUnsettled
+from saga_core.errors import LogDamaged, SagaBusy, SagaClosed, SagaUnsettled, StoreError
 from saga_core.records import Adopted, Began, RolledBack
 from saga_core.stores.boot import boot_id
 from saga_core.stores.memory import MemoryStore
@@ -59,8 +59,11 @@ def begin(
     )
     try:
         position = log.append(began)
+    except StoreError:
+        log.settle()  # an empty log: nothing happened
+        raise
     except BaseException:
-        log.settle()  # an empty log in which nothing can have happened
+        log.release()  # perhaps the record is there: recovery looks
         raise
     session = Session(store, log, fold.fold([began]), gate=gate)
     session.written = position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from saga_core import codec
-from saga_core.engine.unwind import ask
+from saga_core.engine.landing import ask
 from saga_core.errors import StepInDoubt, StepMismatch
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from saga_core.declaration import Declaration
     from saga_core.engine.invocation import Invocation
     from saga_core.engine.session import Session
-    from saga_core.fold import StepView
+    from saga_core.view import StepView
 
 _SECOND = 1_000_000_000
 _SETTLE_WITHIN = 2.0

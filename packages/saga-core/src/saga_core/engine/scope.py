@@ -7,6 +7,7 @@ import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from saga_core.codec import words
 from saga_core.engine import janitor
 from saga_core.engine.context import AMBIENT
 from saga_core.engine.ending import Limits
@@ -91,6 +92,7 @@ class Saga:
         self._decide("suspend", reason)
 
     def _decide(self, kind: str, reason: str) -> None:
+        reason = words(reason)
         if self._node.decision is None or kind == "rollback":
             self._node.decision = (kind, reason)
         self._node.closed = f"{kind} was decided: {reason}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from saga_core.gate import Gate
     from saga_core.records import Record
     from saga_core.stores.store import Backend, Log
+    from saga_core.view import SagaView
 
 log = logging.getLogger("saga_core")
 
@@ -53,7 +54,7 @@ class Session:
     """
 
     def __init__(
-        self, store: Backend, log_: Log, view: fold.SagaView, *, gate: Gate = DEFAULT, clock: Clock = SYSTEM
+        self, store: Backend, log_: Log, view: SagaView, *, gate: Gate = DEFAULT, clock: Clock = SYSTEM
     ) -> None:
         assert view.began is not None
         self.store = store

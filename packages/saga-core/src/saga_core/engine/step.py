@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from saga_core import codec
+from saga_core.clock import nanoseconds
 from saga_core.engine.context import STEP
 from saga_core.engine.effect import perform, recorded_result
 from saga_core.engine.invocation import Invocation
 from saga_core.engine.judge import judge
 from saga_core.engine.recall import recall
 from saga_core.engine.session import log
-from saga_core.errors import StoreError
+from saga_core.errors import BadArguments, StoreError
 from saga_core.records import EMPTY, Intended, Missed, Resent, Returned
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from saga_core.engine.io import Io
     from saga_core.engine.judge import Money
     from saga_core.engine.node import Node
-    from saga_core.fold import StepView
-
-_SECOND = 1_000_000_000
+    from saga_core.view import StepView
 
 
 async def run_step(
@@ -100,7 +99,7 @@ async def _intend(call: Invocation, position: str, attempt: int, asked: Raw, fro
                 EMPTY if frozen is asked else asked,
                 captured,
                 declared.tier,
-                int(declared.lands_within.total_seconds() * _SECOND),
+                nanoseconds(declared.lands_within),
                 resource,
                 None if money.amount is None else str(money.amount),
                 money.currency,
@@ -133,8 +132,20 @@ async def _look(
         read = await call.io.ask(declared.capture, seen)
         captured = call.frozen(read, "what its capture read", "return JSON from the capture")
         seen.captured = codec.thaw(captured)
-    resource = None if declared.resource is None else str(declared.resource(seen))
-    return captured, resource, None if declared.keyed_undo is None else declared.keyed_undo(seen)
+    resource = None if declared.resource is None else codec.words(declared.resource(seen))
+    return captured, resource, None if declared.keyed_undo is None else _keyed_undo(call, declared.keyed_undo(seen))
+
+
+def _keyed_undo(call: Invocation, undo: object) -> Compensation:
+    try:
+        return codec.bound(undo)
+    except (TypeError, ValueError) as unfit:
+        raise BadArguments(
+            f"{call.declared.name!r} was not called: its keyed undo cannot be recorded: {unfit}",
+            saga_id=call.session.saga_id,
+            world="nothing was called",
+            next="return what the inverse's bind returns",
+        ) from unfit
 
 
 async def _send_again(call: Invocation, step: StepView, given: dict[str, Any]) -> Any:

@@ -1,0 +1,243 @@
+"""A saga's state as values: its steps, cases and savepoints, and what they say together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from saga_core.records import EMPTY
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from saga_core.answers import Compensation
+    from saga_core.records import Adopted, Began, CaseOpened, Intended, Refused
+    from saga_core.types import SagaState, StepState
+
+PROVEN: frozenset[StepState] = frozenset({"refused", "not_landed", "undone"})
+"""Step states in which nothing of the step stands in the world."""
+
+OPEN: frozenset[StepState] = frozenset({"intended", "in_doubt", "undoing", "undo_in_doubt", "undo_pending"})
+"""Step states that something still has to be found out about."""
+
+
+def is_proven(step: StepView) -> bool:
+    """Tell whether nothing of the step stands in the world; a neighbour undone since can have brought it back."""
+    return step.state in PROVEN and not (step.state == "not_landed" and step.beside)
+
+
+class StepView:
+    """One step as the records so far tell it."""
+
+    __slots__ = (
+        "action",
+        "amount",
+        "applied_at",
+        "args",
+        "asked",
+        "at",
+        "attempt",
+        "beside",
+        "captured",
+        "currency",
+        "doubted_up",
+        "error",
+        "keyed_undo",
+        "lands_within",
+        "notes",
+        "number",
+        "order",
+        "overlaps",
+        "parent",
+        "position",
+        "problem",
+        "resource",
+        "result",
+        "reversibility",
+        "scope",
+        "state",
+        "stray",
+        "tier",
+        "trials",
+        "undo",
+        "undo_at",
+        "undo_ended_at",
+        "undo_key",
+        "undo_raised",
+        "undo_ref",
+        "undo_until",
+        "undo_up",
+        "undo_wait",
+        "version",
+        "words",
+    )
+
+    def __init__(self, record: Intended) -> None:
+        self.number = record.step
+        self.action = record.action
+        self.version = record.version
+        self.reversibility = record.reversibility
+        self.scope = record.scope
+        self.position = record.position
+        self.attempt = record.attempt
+        self.parent = record.parent
+        self.args = record.args
+        self.asked = record.args if record.asked == EMPTY else record.asked
+        self.captured = record.captured
+        self.tier = record.tier
+        self.lands_within = record.lands_within
+        self.resource = record.resource
+        self.amount = record.amount
+        self.currency = record.currency
+        self.keyed_undo = record.keyed_undo
+        self.at = record.at
+        self.state: StepState = "intended"
+        self.notes: dict[str, Any] = {}
+        self.result: Raw | None = None
+        self.undo: Compensation | None = None
+        self.undo_until: int | None = None
+        self.problem: str | None = None
+        self.applied_at: int | None = None
+        self.order = 0
+        self.overlaps: set[int] = set()
+        self.doubted_up: int | None = None
+        self.error: str | None = None
+        self.stray = False
+        self.beside: tuple[int, ...] = ()
+        self.trials = 0
+        self.undo_at: int | None = None
+        self.undo_ended_at: int | None = None
+        self.undo_key: str | None = None
+        self.undo_raised = False
+        self.undo_up = 0
+        self.undo_wait = 0
+        self.undo_ref: str | None = None
+        self.words = ""
+
+
+class RefusedView:
+    """A call that the gate refused."""
+
+    __slots__ = ("action", "at", "number", "position", "reason", "reversibility", "rule", "scope", "state")
+
+    def __init__(self, record: Refused) -> None:
+        self.number = record.step
+        self.action = record.action
+        self.reversibility = record.reversibility
+        self.scope = record.scope
+        self.position = record.position
+        self.rule = record.rule
+        self.reason = record.reason
+        self.at = record.at
+        self.state: StepState = "refused"
+
+
+class CaseView:
+    """Something that a person must settle."""
+
+    __slots__ = ("at", "number", "open", "step", "words")
+
+    def __init__(self, record: CaseOpened) -> None:
+        self.number = record.case
+        self.at = record.at
+        self.step = record.step
+        self.words = record.words
+        self.open = True
+
+
+class ScopeView:
+    """A savepoint."""
+
+    __slots__ = ("kept", "name", "parent", "path", "unwinding")
+
+    def __init__(self, path: str, parent: str | None, name: str) -> None:
+        self.path = path
+        self.parent = parent
+        self.name = name
+        self.kept: bool | None = None
+        self.unwinding = False
+
+
+class SagaView:
+    """One saga as the records so far tell it."""
+
+    __slots__ = (
+        "adopted",
+        "began",
+        "cases",
+        "committing",
+        "ended",
+        "ended_at",
+        "in_doubt",
+        "landed",
+        "last_at",
+        "owner",
+        "positions",
+        "reason",
+        "refused",
+        "running",
+        "scopes",
+        "seq",
+        "steps",
+        "suspended",
+        "unwinding",
+    )
+
+    def __init__(self) -> None:
+        self.began: Began | None = None
+        self.adopted: Adopted | None = None
+        self.owner: Began | Adopted | None = None
+        self.scopes: dict[str, ScopeView] = {"": ScopeView("", None, "")}
+        self.steps: dict[int, StepView] = {}
+        self.refused: list[RefusedView] = []
+        self.positions: dict[str, StepView] = {}
+        self.running: set[int] = set()
+        self.in_doubt: set[int] = set()
+        self.cases: list[CaseView] = []
+        self.landed = 0
+        self.last_at = 0
+        self.seq = 0
+        self.unwinding = False
+        self.committing = False
+        self.suspended: str | None = None
+        self.reason = ""
+        self.ended: str | None = None
+        self.ended_at: int | None = None
+
+    @property
+    def state(self) -> SagaState:
+        """The saga's state in one word."""
+        if self.ended is not None:
+            return self.ended  # pyright: ignore[reportReturnType]
+        if self.unwinding:
+            return "unwinding"
+        if self.committing:
+            return "committing"
+        return "suspended" if self.suspended is not None else "running"
+
+    @property
+    def open_cases(self) -> list[CaseView]:
+        """What waits for a person."""
+        return [case for case in self.cases if case.open]
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is left to do or to find out, for anybody."""
+        return self.ended in {"committed", "rolled_back"} and not any(case.open for case in self.cases)
+
+    @property
+    def leaves_strays(self) -> bool:
+        """A commit leaves strays to a person instead of undoing them."""
+        return self.began is not None and self.began.stray == "case"
+
+    def is_doomed(self, step: StepView) -> bool:
+        """Tell whether the records so far decide that the step is to be undone."""
+        if self.unwinding:
+            return self.ended != "committed"
+        if step.stray and self.committing and not self.leaves_strays:
+            return True
+        scope = self.scopes.get(step.scope)
+        while scope is not None:
+            if scope.unwinding:
+                return True
+            scope = None if scope.parent is None else self.scopes.get(scope.parent)
+        return False
