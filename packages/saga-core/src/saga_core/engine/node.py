@@ -60,6 +60,17 @@ class Node:
             ordinal = self._ordinals[action] = self._ordinals.get(action, 0) + 1
         return f"{self.path}/{action}#{ordinal}"
 
+    def next_position(self, action: str) -> str:
+        """Return the position that the next unnamed call of the action would take."""
+        return f"{self.path}/{action}#{self._ordinals.get(action, 0) + 1}"
+
+    def give_back(self, action: str, position: str) -> None:
+        """Free an unnamed call's position at which nothing was recorded, if no later one is taken yet."""
+        with self._lock:
+            ordinal = self._ordinals.get(action, 0)
+            if position == f"{self.path}/{action}#{ordinal}":
+                self._ordinals[action] = ordinal - 1
+
     def cancel(self) -> None:
         """Have the ending unwind, if it has not written the commit yet."""
         with self.session.lock:

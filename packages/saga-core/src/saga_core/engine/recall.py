@@ -43,9 +43,26 @@ async def recall(call: Invocation, position: str, asked: Raw) -> StepView | None
         )
     if known.state == "in_doubt":
         await settle(call, known, stray=False)
+    if known.state == "not_landed" and call.label is None:
+        known = _retried(call, known, asked)
     if known.state in {"applied", "not_landed", "undone"} or (known.state == "in_doubt" and call.declared.replay):
         return known
     raise _doubt(call.session, known)
+
+
+def _retried(call: Invocation, step: StepView, asked: Raw) -> StepView:
+    """Return the recorded retry of a call that did not land, where a program that begins again comes to the first one.
+
+    The retry took the next position when it was made. This run takes it over, so that what it did is not done twice.
+    """
+    view, node, name = call.session.view, call.node, call.declared.name
+    while step.state == "not_landed":
+        later = view.positions.get(node.next_position(name))
+        if later is None or later.number > call.session.inherited or not _is_same(call.declared, later, asked):
+            break
+        node.position(name, None)
+        step = later
+    return step
 
 
 async def settle(call: Invocation, step: StepView, *, stray: bool) -> None:

@@ -45,6 +45,7 @@ class Session:
         latched: Why no further effect may start although the scope is open, in words.
         asked: When each step in doubt may be asked about again, in nanoseconds since boot.
         written: The log position behind the newest record.
+        inherited: The number of the last step that an earlier owner recorded.
         unwritten: Outcomes that the log did not take; written first as soon as it takes records again.
         unattended: Steps whose effects still run although their callers went on.
         is_stopped: Somebody wants the ending to stop at once; what remains is recovery's.
@@ -75,7 +76,7 @@ class Session:
         self.is_passed_on = False
         self.is_replay = False
         self.is_dead = False
-        self._last_step = max((*view.steps, *(call.number for call in view.refused)), default=0)
+        self.inherited = self._last_step = max((*view.steps, *(call.number for call in view.refused)), default=0)
         self._flights: set[Flight] = set()
         self._bells: list[Callable[[], None]] = []
         self._torn = False

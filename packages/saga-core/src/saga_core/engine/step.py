@@ -12,7 +12,7 @@ from saga_core.engine.invocation import Invocation
 from saga_core.engine.judge import judge
 from saga_core.engine.recall import recall
 from saga_core.engine.session import log
-from saga_core.errors import BadArguments, StoreError
+from saga_core.errors import BadArguments, StepInDoubt, StoreError
 from saga_core.records import EMPTY, Intended, Missed, Resent, Returned
 
 if TYPE_CHECKING:
@@ -54,7 +54,12 @@ async def run_step(
             call.refuse_closed()
         asked = call.freeze(given)
         position = node.position(declared.name, label)
-        known = await recall(call, position, asked)
+        try:
+            known = await recall(call, position, asked)
+        except StepInDoubt:
+            if label is None and position not in session.view.positions:
+                node.give_back(declared.name, position)
+            raise
         if known is not None and known.state == "applied":
             if known.stray:
                 session.append(Returned(known.number, session.clock.wall()))
@@ -68,6 +73,7 @@ async def run_step(
             frozen = call.freeze(complete)
         money = judge(call, position, frozen)
         attempt = 1 if known is None else known.attempt + 1
+        position = position if known is None else known.position
         step = await _intend(call, position, attempt, asked, frozen, money)
         return await perform(call, step, complete)
     finally:
