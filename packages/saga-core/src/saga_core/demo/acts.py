@@ -172,7 +172,7 @@ ACTS = (
     ),
     Act(
         "killed",
-        "The agent's process is killed after the charge has landed and before it can know. Others clean up.",
+        "The agent's process is killed after the charge has landed and before it can know. Another process cleans up.",
         killed,
         Holdings(0, 1, 1, "New", rows_restored=True, wires=0),
     ),

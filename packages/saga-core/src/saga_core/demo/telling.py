@@ -40,7 +40,8 @@ class Telling:
         reading = store.read(saga)
         for event in story([] if reading is None else reading.records):
             if event.arrow == BACKWARD:
-                self.line(event.text)
+                call, _, rest = event.text.partition("(")  # `saga show` tells the arguments
+                self.line(f"{call}{rest.rpartition(')')[2]}")
 
     def world(self, holdings: Holdings, *, promised: Holdings | None = None) -> None:
         """Tell what the world holds, and whether it is what was promised."""
