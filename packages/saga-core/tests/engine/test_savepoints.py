@@ -415,3 +415,26 @@ def test_a_savepoint_inside_an_effect_belongs_to_the_same_saga(store: Store, wor
     assert ended.error is None
     assert world.standing == ["kept"]
     assert ended.saga.report.is_clean
+
+
+def test_savepoints_that_fail_at_once_are_each_undone_before_their_error_leaves(store: Store, world: World) -> None:
+    """One unwinds at a time; the others wait for it instead of leaving their steps to the end of the saga."""
+    tools = declare(world)
+    left: list[list[str]] = []
+
+    async def part(name: str) -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with saga_scope(name):
+                await tools.charge(f"{name} hotel")
+                await tools.charge(f"{name} car")
+                raise ZeroDivisionError
+        left.append([item for item in world.standing if item.startswith(name)])
+
+    async def body(saga: Saga) -> None:
+        await tools.charge("flight")
+        await asyncio.gather(part("a"), part("b"), part("c"))
+
+    ended = in_scope(store, body)
+    assert left == [[], [], []]
+    assert world.standing == ["flight"]
+    assert ended.saga.report.is_clean

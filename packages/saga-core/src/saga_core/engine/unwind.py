@@ -48,8 +48,11 @@ async def unwind(
     Raises:
         StoreError: The log can no longer be written: nothing more is done to the world.
     """
-    if not session.begin_unwinding():
-        return Move("wait")
+    while not session.begin_unwinding():  # another scope of the saga is at it
+        left = wait_until - session.clock.up()
+        if left <= 0 or session.is_stopped:
+            return Move("wait")
+        await io.wait(session.on_leave, left / SECOND)
     flight = session.enter("")
     try:
         return await _moves(io, session, within, wait_until, work_until)
