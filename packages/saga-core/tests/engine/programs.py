@@ -17,6 +17,7 @@ from saga_core import (
     Landed,
     NotLanded,
     Pending,
+    RollbackIncomplete,
     Saga,
     SagaError,
     Unknown,
@@ -247,7 +248,7 @@ class Run:
             with saga_scope("inner") as inner:
                 self.play_plain(block)
                 self.finish(inner, block.end)
-        except (Failure, SagaError):
+        except (Failure, RollbackIncomplete):
             assert block.end in {"fail", "rollback"}
         if block.end != "succeed":
             self.kept = before
@@ -282,7 +283,7 @@ class Run:
             async with saga_scope("inner") as inner:
                 await self.play(block, told)
                 self.finish(inner, block.end)
-        except (Failure, SagaError):
+        except (Failure, RollbackIncomplete):
             assert block.end in {"fail", "rollback"}
         if block.end == "succeed":
             kept |= told
@@ -296,8 +297,11 @@ class Run:
 
 def outermost(
     run: Run, block: Block, end: End, *, stops: Sequence[int] = (), is_async: bool = False, **options: Any
-) -> tuple[Saga, BaseException | None]:
-    """Run a program to its end, suspended behind some of its operations, and return what came out of the last run."""
+) -> tuple[Saga | None, BaseException | None]:
+    """Run a program to its end, suspended behind some of its operations, and return what came out of the last run.
+
+    There is no saga where none could be opened.
+    """
     sagas: list[Saga] = []
     options |= {"unwind_timeout": timedelta(seconds=5), "drain_timeout": timedelta(seconds=5)}
 
@@ -326,8 +330,8 @@ def outermost(
             asyncio.run(scope())
         else:
             plain()
-    except (Failure, SagaError) as error:
-        return sagas[0], error
+    except (Failure, SagaError, ExceptionGroup) as error:
+        return (sagas[0] if sagas else None), error
     return sagas[0], None
 
 
@@ -359,6 +363,7 @@ def check(block: Block, end: End, *, lie: str = "none", **options: Any) -> str:
         patch.setattr(SystemClock, "jitter", staticmethod(lambda: 0.0))
         patch.setattr(recall, "_SETTLE_WITHIN", 0.0)
         saga, error = outermost(run, block, end, store=store, **options)
+    assert saga is not None
     world, report = run.world, saga.report
     standing = {charge.id for charge in world.charges if charge.back is None and not run.is_hidden(charge)}
     kept = {charge.id for charge in world.charges if charge.id in run.kept and not run.is_hidden(charge)}
