@@ -128,7 +128,8 @@ class Fuse:
             status = os.fstat(descriptor)
             sync_data(descriptor)
             if self.disk is not None:
-                (self.disk / str(status.st_ino)).write_text(str(status.st_size), encoding="ascii")
+                with (self.disk / str(status.st_ino)).open("a", encoding="ascii") as file:
+                    file.write(f"{status.st_size}\n")  # one write: a kill leaves it whole, or the one before
 
         replace(FileLog, append=watched_append, sync=watched_sync)
         replace(FileStore, put_away=watched_put_away, take_key=watched_take_key)

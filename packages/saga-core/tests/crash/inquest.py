@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from saga_core import fold, open_store
+from saga_core import codec, fold, open_store
 from saga_core.stores.store import Backend
 
 from .orders import KEPT
@@ -60,6 +60,11 @@ class Inquest:
         store.close()
         return cls(bodies)
 
+    @property
+    def unsettled(self) -> list[int]:
+        """The bases whose sagas somebody still has to look at."""
+        return [base for base, bodies in self.bodies.items() if not all(body.is_settled for body in bodies)]
+
     def wrongs(self, world: State, plans: Mapping[int, str], rescues: Iterable[Rescued] = ()) -> list[str]:
         """Return, a sentence each, what is wrong with the world after recovery.
 
@@ -97,8 +102,6 @@ class Inquest:
 
 
 def _amount(step: StepView) -> int:
-    from saga_core import codec  # noqa: PLC0415
-
     return codec.thaw(step.args)["amount"]
 
 

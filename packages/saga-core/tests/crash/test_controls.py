@@ -41,6 +41,17 @@ def test_a_missing_barrier_is_caught_by_a_loss_of_power(scene: Scene, tmp_path: 
     assert wrongs(scene) == (["saga 1 left no record, and {1} stand"] if faults else [])
 
 
+def test_a_commit_that_nobody_waited_for_is_caught_by_a_loss_of_power(scene: Scene, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    assert scene.live(scene.victim(plan="committing", disk=str(disk), faults=("no_barrier",))).state == "committed"
+    (log,) = scene.store.glob("done/*/*.log")
+    lose_power(log, disk, "nothing")
+    log.rename(scene.store / "open" / log.name)
+    scene.rescue(watch=20.0, faults=("other_boot",))
+    assert wrongs(scene, "committing") == ["saga 1 left no record, and {1, 2} stand"]
+
+
 def test_a_not_landed_believed_at_once_is_caught(scene: Scene) -> None:
     cut_short(scene, "charge", "hold")
     scene.rescue(watch=20.0, faults=("hasty",))

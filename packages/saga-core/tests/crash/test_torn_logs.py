@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from saga_core import ids
 from saga_core.frame import FILE_HEADER
 from saga_core.recovery import recover
 
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 def on_disk(log: Path, disk: Path) -> int:
     """Return how much of a log was brought to the disk before its owner died."""
     known = disk / str(log.stat().st_ino)
-    return int(known.read_text()) if known.exists() else 0
+    sizes = known.read_text(encoding="ascii").split() if known.exists() else []
+    return int(sizes[-1]) if sizes else 0
 
 
 def lose_power(log: Path, disk: Path, kept: str) -> None:
@@ -48,12 +48,18 @@ def test_whatever_a_loss_of_power_takes_the_ledger_nets_to_what_was_committed(
     disk.mkdir()
     orders = [scene.victim(plan=plan, base=base, at=moment, disk=str(disk)) for base, moment in enumerate(moments, 2)]
     scene.die_all(orders)
-    for log in scene.store.glob("*/**/*.log"):
-        if log.parent.name == "open":
+    told = scene.live(scene.victim(plan=plan, base=1000, disk=str(disk)))
+    for log in [*scene.store.glob("open/*.log"), *scene.store.glob("done/*/*.log")]:
+        if log.parent.name == "open" or (disk / str(log.stat().st_ino)).exists():
             lose_power(log, disk, kept)
+            log.rename(scene.store / "open" / log.name)  # a move is not on the disk before its directories are
     rescues = [scene.rescue(watch=60.0, faults=("other_boot",))]
-    plans = dict.fromkeys((one.base for one in orders), plan)
-    assert Inquest.over(scene.store).wrongs(scene.ledger.state(), plans, rescues) == []
+    plans = dict.fromkeys([1000, *(one.base for one in orders)], plan)
+    inquest = Inquest.over(scene.store)
+    assert inquest.wrongs(scene.ledger.state(), plans, rescues) == []
+    assert [body.state for body in inquest.bodies[1000]] == [told.state]
+    # Where a commit record may have been lost, and only there, a person is asked.
+    assert len(inquest.unsettled) <= (0 if plan == "failing" else 1)
 
 
 def test_a_log_cut_anywhere_in_its_last_record_loses_that_record_only(scene: Scene) -> None:
@@ -118,9 +124,9 @@ def test_a_process_killed_at_any_call_of_the_system_leaves_a_store_that_works(
 @pytest.mark.parametrize("size", [0, 1, FILE_HEADER // 2, FILE_HEADER - 1, FILE_HEADER])
 def test_a_log_that_never_got_its_first_record_is_put_away(scene: Scene, size: int) -> None:
     scene.die(scene.victim(at="write 1 after"))
+    world = scene.ledger.state()
     (log,) = scene.store.glob("open/*.log")
     os.truncate(log, size)
-    assert [one.outcome for one in scene.rescue(faults=("other_boot",)).passes[0]] in ([], ["settled"])
+    assert scene.rescue(faults=("other_boot",)).passes == [[]]
     assert list(scene.store.glob("open/*.log")) == []
-    assert scene.rescue().passes == [[]]
-    assert ids.is_saga_id(log.stem)
+    assert scene.ledger.state().requests == world.requests
