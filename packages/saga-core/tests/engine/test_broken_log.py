@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from saga_core import Landed, Saga, SagaClosed, StoreError, compensable, current_step
+from saga_core import Conflict, Landed, Saga, SagaClosed, StoreError, compensable, current_step
 from saga_core.errors import CommitUnknown, OutcomeNotLogged
 from saga_core.recovery import recover
 from saga_core.stores.file import FileStore
@@ -434,3 +435,32 @@ def test_many_calls_at_once_on_a_full_disk_neither_hang_nor_lose_an_effect(
     ended = in_scope(store, body)
     assert world.standing == []
     assert ended.saga.report.state == "rolled_back"
+
+
+def test_a_conflict_whose_case_was_not_written_gets_one_from_recovery(
+    store: FileStore, disk: Disk, world: World
+) -> None:
+    """The process may also die between the two records."""
+    tools = declare(world)
+
+    writes = itertools.count()
+
+    def conflict() -> Conflict:
+        disk.fail_write = lambda _: next(writes) > 0
+        return Conflict(wrote="Won", found="Lost")
+
+    world.on_undo["flight"].append(conflict)
+
+    async def body(saga: Saga) -> None:
+        for item in ("hotel", "flight", "car"):
+            await tools.charge(item)
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert isinstance(ended.error, ZeroDivisionError)
+    heal(disk)
+    (found,) = recover(store).found
+    assert found.outcome == "needs_human"
+    assert found.report is not None
+    assert [step.state for step in found.report.steps] == ["undone", "conflict", "undone"]
+    assert len(found.report.cases) == 1

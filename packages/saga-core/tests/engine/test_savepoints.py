@@ -10,6 +10,7 @@ import pytest
 
 from saga_core import (
     Gate,
+    Pending,
     RollbackIncomplete,
     Saga,
     SagaClosed,
@@ -438,3 +439,24 @@ def test_savepoints_that_fail_at_once_are_each_undone_before_their_error_leaves(
     assert left == [[], [], []]
     assert world.standing == ["flight"]
     assert ended.saga.report.is_clean
+
+
+def test_an_undo_that_a_savepoint_left_pending_is_not_forgotten_by_the_commit(store: Store, world: World) -> None:
+    tools = declare(world)
+    world.on_undo["hotel"].append(lambda: Pending("re_1", check_after=timedelta(hours=1)))
+
+    @tools.refund.observe
+    def observe(pending: Pending, charge_id: str) -> Any:  # pyright: ignore[reportUnusedFunction]
+        return pending
+
+    async def body(saga: Saga) -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with saga_scope("inner"):
+                await tools.charge("hotel")
+                raise ZeroDivisionError
+        await tools.charge("flight")
+
+    ended = in_scope(store, body)
+    report = ended.saga.report
+    assert (report.state, report.is_clean, len(report.cases)) == ("committed", False, 1)
+    assert "hotel" in world.standing
