@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from saga_core.answers import Compensation
     from saga_core.declaration import Declaration
     from saga_core.inverse import Inverse
+    from saga_core.types import StepState
     from saga_core.view import SagaView, StepView
 
 MAX_TRIALS = 6
 """How often an undo that raises is tried before a person is asked."""
 
 _UNDO_AHEAD = frozenset({"applied", "undoing", "undo_in_doubt", "undo_pending"})
+
+_STUCK: frozenset[StepState] = frozenset({"conflict", "undo_failed"})
 
 MoveKind = Literal["ask", "undo", "undo_unasked", "ask_undo", "observe", "case", "wait", "done"]
 
@@ -52,12 +55,12 @@ def declaration_of(step: StepView) -> Declaration | None:
 
 
 def uncased(view: SagaView) -> list[StepView]:
-    """Return the steps about which something is to be found out and no open case tells."""
+    """Return the steps that somebody has to look at, and of which no open case tells."""
     cased = {case.step for case in view.open_cases}
     return [
         step
         for step in view.steps.values()
-        if (step.state in OPEN or (view.unwinding and not is_proven(step) and step.state in PROVEN))
+        if (step.state in OPEN | _STUCK or (view.unwinding and not is_proven(step) and step.state in PROVEN))
         and step.number not in cased
     ]
 

@@ -222,7 +222,11 @@ class SagaView:
     @property
     def is_settled(self) -> bool:
         """Nothing is left to do or to find out, for anybody."""
-        return self.ended in {"committed", "rolled_back"} and not any(case.open for case in self.cases)
+        return (
+            self.ended in {"committed", "rolled_back"}
+            and not any(case.open for case in self.cases)
+            and not any(step.state in OPEN for step in self.steps.values())
+        )
 
     @property
     def leaves_strays(self) -> bool:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from saga_core.engine.session import Session
     from saga_core.errors import SagaError
     from saga_core.plan import Move
-    from saga_core.view import StepView
+    from saga_core.view import SagaView, StepView
 
 _SECOND = 1_000_000_000
 _COMMIT_TRIALS = 3
@@ -153,7 +153,7 @@ def _told(node: Node, error: BaseException | None, *, is_explicit: bool) -> Saga
 async def _commit(io: Io, node: Node, until: int) -> bool:
     """Commit; False if the caller was cancelled before the commit record was written."""
     session = node.session
-    if _has_unsettled(session):
+    if any(is_unsettled(session.view, step) for step in session.view.steps.values()):
         session.append(Committing(session.clock.wall()))
         await unwind(io, session, lambda _: True, wait_until=until, work_until=until)
         for step in list(session.view.steps.values()):
@@ -179,18 +179,19 @@ async def after_commit(io: Io, session: Session) -> None:
         session.log.release()
 
 
-def _has_unsettled(session: Session) -> bool:
-    view = session.view
-    return bool(view.in_doubt or view.running) or any(
-        step.state == "applied" and (step.stray or view.is_doomed(step)) for step in view.steps.values()
-    )
+def is_unsettled(view: SagaView, step: StepView) -> bool:
+    """Tell whether a commit has to settle the step first: find out about it, or undo it."""
+    if step.state in OPEN:
+        return True
+    if step.state == "applied":
+        return step.stray or view.is_doomed(step)
+    return step.state == "not_landed" and not is_proven(step) and view.is_doomed(step)
 
 
 def _leave_to_a_person(session: Session, step: StepView) -> None:
     """Open a case for a step that the commit finds unsettled."""
     view = session.view
-    is_open = step.state in OPEN or (step.state == "applied" and (step.stray or view.is_doomed(step)))
-    if is_open and not any(case.step == step.number for case in view.open_cases):
+    if is_unsettled(view, step) and not any(case.step == step.number for case in view.open_cases):
         words = "landed, unknown to its caller" if step.stray else step.state.replace("_", " ")
         open_case(session, step, f"the saga committed while it was {words}")
 

@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from saga_core.engine import janitor
-from saga_core.engine.ending import end
+from saga_core.engine.ending import end, is_unsettled
 from saga_core.engine.io import ASYNC, SYNC, drive
 from saga_core.engine.notes import note
 
@@ -43,11 +43,9 @@ def leave(node: Node, error: BaseException | None, limits: Limits) -> None:
 def _is_plain(node: Node, error: BaseException | None) -> bool:
     """Tell whether the ending is one record, with nothing of the user's to run."""
     view = node.session.view
-    if node.session.is_behind or error is not None or node.decision is not None or view.in_doubt or view.running:
+    if node.session.is_behind or error is not None or node.decision is not None:
         return False
-    return node.parent is not None or not any(
-        step.state == "applied" and (step.stray or view.is_doomed(step)) for step in view.steps.values()
-    )
+    return node.parent is not None or not any(is_unsettled(view, step) for step in view.steps.values())
 
 
 def _end_aside(node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
