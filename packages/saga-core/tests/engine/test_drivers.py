@@ -332,3 +332,29 @@ def test_a_step_knows_its_deadline(store: Store, world: World) -> None:
 
     in_scope(store, body)
     assert deadlines[0] is not None
+
+
+def test_what_the_effect_sets_in_its_context_is_seen_by_the_caller(store: Store) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+
+    @inverse(unique("back"))
+    def back() -> None: ...
+
+    @compensable(unique("act"), undo=lambda _: back.bind())
+    async def act() -> None:
+        variable.set("by the effect")
+
+    @compensable(unique("act"), undo=lambda _: back.bind())
+    def act_now() -> None:
+        variable.set("by the other effect")
+
+    async def body(saga: Saga) -> None:
+        await act()
+        assert variable.get() == "by the effect"
+
+    def plain_body(saga: Saga) -> None:
+        act_now()
+        assert variable.get() == "by the other effect"
+
+    assert in_scope(store, body).error is None
+    assert in_plain_scope(store, plain_body).error is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,13 +22,9 @@ from saga_core import (
     SagaError,
     Store,
     Unknown,
-    compensable,
-    current_step,
     inverse,
-    open_store,
     saga_scope,
 )
-from saga_core.errors import DeclarationError
 from saga_core.fold import fold
 from saga_core.report import report_of
 from saga_core.stores.store import Backend
@@ -333,84 +328,3 @@ def test_an_exception_that_takes_no_note_comes_out_as_it_was(store: Store, world
     assert ended.states == ["undone", "in_doubt"]
     assert len(ended.saga.report.cases) == 1
     check(store, ended)
-
-
-@pytest.mark.parametrize("name", ["pay@x", "pay#1", "pay/x", "pay x", ""])
-def test_two_actions_cannot_meet_at_one_position(name: str) -> None:
-    """A label is free text; what separates it from the action in a position may not stand in the action's name."""
-    with pytest.raises(DeclarationError, match="registered name"):
-        compensable(name)
-
-
-def test_what_the_effect_sets_in_its_context_is_seen_by_the_caller(store: Store) -> None:
-    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
-
-    @inverse(unique("back"))
-    def back() -> None: ...
-
-    @compensable(unique("act"), undo=lambda _: back.bind())
-    async def act() -> None:
-        variable.set("by the effect")
-
-    @compensable(unique("act"), undo=lambda _: back.bind())
-    def act_now() -> None:
-        variable.set("by the other effect")
-
-    async def body(saga: Saga) -> None:
-        await act()
-        assert variable.get() == "by the effect"
-
-    def plain_body(saga: Saga) -> None:
-        act_now()
-        assert variable.get() == "by the other effect"
-
-    assert in_scope(store, body).error is None
-    assert in_plain_scope(store, plain_body).error is None
-
-
-def test_a_scope_left_twice_ends_once(store: Store, world: World) -> None:
-    tools = declare(world)
-    scope = saga_scope(store=store)
-    saga = scope.__enter__()
-    tools.charge_now("hotel")
-    scope.__exit__(None, None, None)
-    scope.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
-    assert saga.report.state == "committed"
-    assert world.standing == ["hotel"]
-
-
-def test_a_large_value_is_recorded_and_undone(store: Store, world: World) -> None:
-    tools = declare(world)
-    seen: list[int] = []
-
-    @compensable(unique("upload"))
-    def upload(data: bytes) -> dict[str, Any]:
-        return {"id": world.charge("upload", current_step().key), "copy": data}
-
-    @upload.undo
-    def undo(call: Any) -> Compensation:  # pyright: ignore[reportUnusedFunction]
-        seen.append(len(call.args["data"]))
-        return tools.refund.bind(call.result["id"])
-
-    def body(saga: Saga) -> None:
-        assert len(upload(b"x" * 5_000_000)["copy"]) == 5_000_000
-        raise ZeroDivisionError
-
-    ended = in_plain_scope(store, body)
-    assert ended.states == ["undone"]
-    assert seen == [5_000_000]
-    check(store, ended)
-
-
-def test_a_thousand_steps_are_undone_in_a_few_seconds(world: World) -> None:
-    tools = declare(world, tier="process", sync_inverse=True)
-    store = open_store("memory:")
-
-    def body(saga: Saga) -> None:
-        for number in range(1000):
-            tools.charge_now(str(number))
-        raise ZeroDivisionError
-
-    ended = in_plain_scope(store, body, unwind_timeout=timedelta(seconds=15))
-    assert world.standing == []
-    assert ended.saga.report.state == "rolled_back"

@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 
-from saga_core import Saga, Store, saga_scope
+from saga_core import (
+    Saga,
+    Store,
+    open_store,
+    saga_scope,
+)
 from saga_core.engine import recall
 from saga_core.engine.session import Session
 from saga_core.stores import fork
@@ -184,3 +189,17 @@ def test_an_ended_saga_leaves_nothing_behind_in_the_process(
     eventually(is_gone, 5)
     eventually(lambda: len(fork.descriptors) <= descriptors, 5)
     eventually(lambda: threading.active_count() <= threads, 5)
+
+
+def test_a_thousand_steps_are_undone_in_a_few_seconds(world: World) -> None:
+    tools = declare(world, tier="process", sync_inverse=True)
+    store = open_store("memory:")
+
+    def body(saga: Saga) -> None:
+        for number in range(1000):
+            tools.charge_now(str(number))
+        raise ZeroDivisionError
+
+    ended = in_plain_scope(store, body, unwind_timeout=timedelta(seconds=15))
+    assert world.standing == []
+    assert ended.saga.report.state == "rolled_back"

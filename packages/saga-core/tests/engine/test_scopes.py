@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from saga_core import Saga, SagaError, Store, compensable, current_saga, current_step, inverse, reversible, saga_scope
+from saga_core import (
+    Saga,
+    SagaError,
+    Store,
+    compensable,
+    current_saga,
+    current_step,
+    inverse,
+    reversible,
+    saga_scope,
+)
 from saga_core.errors import DeclarationError, ScopeMisuse
 
 from .world import World, declare, in_plain_scope, in_scope, unique
@@ -259,3 +269,14 @@ def test_the_handle_shows_what_it_is(store: Store) -> None:
         assert saga.id in repr(saga)
         assert "running" in repr(saga)
     assert "committed" in repr(saga)
+
+
+def test_a_scope_left_twice_ends_once(store: Store, world: World) -> None:
+    tools = declare(world)
+    scope = saga_scope(store=store)
+    saga = scope.__enter__()
+    tools.charge_now("hotel")
+    scope.__exit__(None, None, None)
+    scope.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    assert saga.report.state == "committed"
+    assert world.standing == ["hotel"]

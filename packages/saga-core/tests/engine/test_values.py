@@ -401,3 +401,25 @@ def test_arguments_by_any_name_are_recorded(store: Store, world: World) -> None:
 
     assert in_plain_scope(store, body).states == ["undone", "undone"]
     assert seen == [{"item": "a", "colour": "red", "size": 3}, {"item": "b"}]
+
+
+def test_a_large_value_is_recorded_and_undone(store: Store, world: World) -> None:
+    tools = declare(world)
+    seen: list[int] = []
+
+    @compensable(unique("upload"))
+    def upload(data: bytes) -> dict[str, Any]:
+        return {"id": world.charge("upload", current_step().key), "copy": data}
+
+    @upload.undo
+    def undo(call: Any) -> Compensation:  # pyright: ignore[reportUnusedFunction]
+        seen.append(len(call.args["data"]))
+        return tools.refund.bind(call.result["id"])
+
+    def body(saga: Saga) -> None:
+        assert len(upload(b"x" * 5_000_000)["copy"]) == 5_000_000
+        raise ZeroDivisionError
+
+    ended = in_plain_scope(store, body)
+    assert ended.states == ["undone"]
+    assert seen == [5_000_000]
