@@ -7,6 +7,7 @@ the caller's own thread.
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import threading
 import time
@@ -44,6 +45,10 @@ class Io(Protocol):
 
     async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
         """Wait until a callback given to `register` is called, from any thread, or the time is over."""
+        ...
+
+    async def bounded(self, work: Coroutine[Any, Any, object], seconds: float) -> bool:
+        """Run the engine's own work for some time at most; False if it did not end by then."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -114,6 +119,16 @@ class AsyncIo:
         except TimeoutError:
             return
 
+    async def bounded(self, work: Coroutine[Any, Any, object], seconds: float) -> bool:
+        import asyncio  # noqa: PLC0415
+
+        try:
+            async with asyncio.timeout(seconds):
+                await work
+        except TimeoutError:
+            return False
+        return True
+
     async def sleep(self, seconds: float) -> None:
         import asyncio  # noqa: PLC0415
 
@@ -142,6 +157,23 @@ class SyncIo:
         rung = threading.Event()
         register(rung.set)
         rung.wait(seconds)
+
+    async def bounded(self, work: Coroutine[Any, Any, object], seconds: float) -> bool:
+        failure: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                drive(work)
+            except BaseException as error:  # noqa: BLE001 -- carried to the caller
+                failure.append(error)
+
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(run,), name="saga-question", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if failure:
+            raise failure[0]
+        return not thread.is_alive()
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251 -- there is no loop here

@@ -17,19 +17,23 @@ from saga_core.records import Applied, Missed
 from saga_core.view import PROVEN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from saga_core.engine.io import Io
     from saga_core.engine.session import Session
     from saga_core.view import StepView
 
 
-async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_ending: bool, patience: int) -> None:
+async def ask(
+    io: Io, session: Session, step: StepView, *, is_stray: Callable[[], bool], is_ending: bool, patience: int
+) -> None:
     """Ask the remote whether a step in doubt landed, and log an answer that counts.
 
     Args:
         io: The driver.
         session: The saga.
         step: The step in doubt.
-        stray: Its caller saw it fail; not so where the caller still waits and is given the result.
+        is_stray: Tells whether its caller saw it fail; not so where the caller still waits and is given the result.
         patience: Until when somebody waits here, in nanoseconds since boot; an effect that can land later than that is
             asked about behind it.
         is_ending: A remote that cannot tell when it counts makes a case; before the ending it is asked again.
@@ -48,7 +52,9 @@ async def ask(io: Io, session: Session, step: StepView, *, stray: bool, is_endin
     final_up = (step.doubted_up or 0) + step.lands_within
     with session.lock:
         if step.state in {"in_doubt", "not_landed"}:  # else somebody else has asked, and logged the answer, meanwhile
-            _log_answer(session, step, answer, asked_up, final_up, stray=stray, is_ending=is_ending, patience=patience)
+            _log_answer(
+                session, step, answer, asked_up, final_up, stray=is_stray(), is_ending=is_ending, patience=patience
+            )
 
 
 def _log_answer(

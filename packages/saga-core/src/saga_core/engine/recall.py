@@ -71,8 +71,17 @@ async def settle(call: Invocation, step: StepView, *, stray: bool) -> None:
         return
     session = call.session
     until = session.clock.up() + int(_SETTLE_WITHIN * _SECOND)
+    is_left = stray
+
+    def is_stray() -> bool:
+        return is_left
+
     while step.state == "in_doubt":
-        await ask(call.io, session, step, stray=stray, is_ending=False, patience=until)
+        left = (until - session.clock.up()) / _SECOND
+        question = ask(call.io, session, step, is_stray=is_stray, is_ending=False, patience=until)
+        if not await call.io.bounded(question, left):
+            is_left = True  # its caller goes on without the answer
+            return
         due = max(session.asked.get(step.number, 0), session.clock.up() + _PAUSE)
         if step.state != "in_doubt" or due > until:
             return

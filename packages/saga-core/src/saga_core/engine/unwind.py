@@ -97,7 +97,7 @@ async def carry_out(io: Io, session: Session, move: Move, patience: int) -> None
     assert step is not None
     match move.kind:
         case "ask":
-            await ask(io, session, step, stray=True, is_ending=True, patience=patience)
+            await ask(io, session, step, is_stray=lambda: True, is_ending=True, patience=patience)
         case "undo":
             assert step.undo is not None
             await _undo(io, session, step, step.undo)
