@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from saga_core import Conflict, Landed, Saga, SagaClosed, StoreError, compensable, current_step
+from saga_core import Attempt, Conflict, Landed, Saga, SagaClosed, SagaError, StoreError, compensable, current_step
 from saga_core.errors import CommitUnknown, OutcomeNotLogged
 from saga_core.recovery import recover
 from saga_core.stores.file import FileStore
 
 from .disks import Disk, always, first, store_on
-from .world import World, declare, done, eventually, in_plain_scope, in_scope, left_open, unique
+from .world import Cut, World, declare, done, eventually, in_plain_scope, in_scope, left_open, unique
 
 
 @pytest.fixture
@@ -464,3 +464,34 @@ def test_a_conflict_whose_case_was_not_written_gets_one_from_recovery(
     assert found.report is not None
     assert [step.state for step in found.report.steps] == ["undone", "conflict", "undone"]
     assert len(found.report.cases) == 1
+
+
+def test_an_outcome_that_is_found_twice_while_the_disk_is_full_is_written_once(
+    store: FileStore, disk: Disk, world: World
+) -> None:
+    """Two tasks ask about the same step in doubt; both learn that it landed, and neither can write it."""
+    both = asyncio.Barrier(2)
+
+    async def probe(attempt: Attempt) -> Any:
+        await both.wait()
+        disk.fail_write = always
+        return Landed({"id": world.find(attempt.key), "item": "hotel"})
+
+    tools = declare(world, probe=probe)
+    cut = Cut()
+    world.after["hotel"].append(cut)
+
+    async def body(saga: Saga) -> None:
+        with pytest.raises(TimeoutError):
+            async with cut:
+                await tools.charge.at("here")("hotel")
+        calls = [tools.charge.at("here")("hotel") for _ in range(2)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(answer, SagaError) for answer in answers)
+        heal(disk)
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert isinstance(ended.error, ZeroDivisionError)
+    assert world.sent == ["charge hotel", "refund hotel"]
+    assert ended.saga.report.is_clean

@@ -49,7 +49,7 @@ def test_after_any_fault_of_the_disk_nothing_is_lost_untold(
     disk = Disk()
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         patch.setattr(SystemClock, "jitter", staticmethod(lambda: 0.0))
-        patch.setattr(recall, "_SETTLE_WITHIN", 0.0)
+        patch.setattr(recall, "_SETTLE_WITHIN", 0.01)
         store = store_on(disk, Path(directory))
         setattr(disk, f"fail_{fault}", Moments(first, times).fails)
         run = Run(World())
