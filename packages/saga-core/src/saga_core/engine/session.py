@@ -123,7 +123,10 @@ class Session:
             if self._torn:
                 self._reread()
             while self.unwritten:
-                self._write(self.unwritten[0])
+                try:
+                    self._write(self.unwritten[0])
+                except fold.FoldError as told:  # the same was found out, and written, in another way meanwhile
+                    log.info("saga %s: a kept outcome is not needed any more: %s", self.saga_id, told)
                 del self.unwritten[0]
 
     def append_outcome(self, record: Record) -> int:
