@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from saga_core import Landed, NotLanded, Saga, Store, Unknown
+from saga_core.engine import recall
 
 from .world import Cut, Lost, World, declare, done, in_plain_scope, in_scope, lose
 
@@ -207,3 +209,30 @@ def test_a_commit_that_has_no_time_to_settle_a_doubt_leaves_it_to_a_person(store
     assert ended.states == ["in_doubt"]
     assert (ended.saga.report.state, ended.saga.report.is_clean) == ("committed", False)
     assert len(ended.saga.report.cases) == 1
+
+
+def test_an_answer_that_comes_as_its_caller_gives_up_is_told_or_is_a_stray(
+    store: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller either gets the result, or what landed behind its back is undone by the commit."""
+    monkeypatch.setattr(recall, "_SETTLE_WITHIN", 0.05)
+    gave_up = threading.Event()
+
+    def undo(call: Any) -> Any:
+        gave_up.wait(0.5)
+        return tools.refund.bind(call.result["id"])
+
+    tools = declare(world, probe=True, undo=undo)
+    world.after["hotel"].append(lose)
+    told: list[str] = []
+
+    def body(saga: Saga) -> None:
+        try:
+            told.append(tools.charge_now("hotel")["item"])
+        except Lost:
+            gave_up.set()
+
+    ended = in_plain_scope(store, body)
+    assert ended.error is None
+    assert world.standing == told
+    assert ended.saga.report.is_clean
