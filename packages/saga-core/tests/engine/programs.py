@@ -28,6 +28,7 @@ from saga_core import (
 )
 from saga_core.clock import SystemClock
 from saga_core.engine import recall
+from saga_core.engine.io import AsyncIo, SyncIo
 from saga_core.errors import StepInDoubt
 from saga_core.fold import fold
 from saga_core.report import report_of
@@ -336,6 +337,11 @@ def outermost(
     return sagas[0], None
 
 
+async def _unbounded(_: object, work: Coroutine[Any, Any, object], seconds: float) -> bool:
+    await work
+    return True
+
+
 def check_steps(view: SagaView, run: Run) -> None:
     """Compare each step's state with what its key did to the world."""
     assert view.began is not None
@@ -363,6 +369,8 @@ def check(block: Block, end: End, *, lie: str = "none", **options: Any) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SystemClock, "jitter", staticmethod(lambda: 0.0))
         patch.setattr(recall, "_SETTLE_WITHIN", 0.01)
+        for driver in (AsyncIo, SyncIo):  # no probe here hangs: a slow machine must not decide what a caller is told
+            patch.setattr(driver, "bounded", _unbounded)
         saga, error = outermost(run, block, end, store=store, **options)
     assert saga is not None
     world, report = run.world, saga.report
