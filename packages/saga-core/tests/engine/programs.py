@@ -38,7 +38,7 @@ from saga_core.view import PROVEN
 from .world import Charge, Declined, Lost, Tools, World, declare, decline, lose
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from saga_core.view import SagaView
 
@@ -298,9 +298,19 @@ class Run:
 
 
 def outermost(
-    run: Run, block: Block, end: End, *, stops: Sequence[int] = (), is_async: bool = False, **options: Any
+    run: Run,
+    block: Block,
+    end: End,
+    *,
+    stops: Sequence[int] = (),
+    cancels: Sequence[int] = (),
+    is_async: bool = False,
+    **options: Any,
 ) -> tuple[Saga | None, BaseException | None]:
-    """Run a program to its end, suspended behind some of its operations, and return what came out of the last run.
+    """Run a program to its end, and return its saga and what came out of its last run.
+
+    A plain one is suspended behind some of its operations and begun again, an asynchronous one is cancelled after some
+    turns of the loop, and again after some more.
 
     There is no saga where none could be opened.
     """
@@ -327,12 +337,20 @@ def outermost(
             run.is_ending = True
             run.finish(saga, end)
 
+    async def cancelled_scope() -> None:
+        task = asyncio.ensure_future(scope())
+        for turns in cancels:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+        await task
+
     try:
-        if is_async:
-            asyncio.run(scope())
+        if is_async or cancels:
+            asyncio.run(cancelled_scope())
         else:
             plain()
-    except (Failure, SagaError, ExceptionGroup) as error:
+    except (Failure, SagaError, ExceptionGroup, asyncio.CancelledError) as error:
         return (sagas[0] if sagas else None), error
     return sagas[0], None
 
@@ -382,17 +400,19 @@ def check(block: Block, end: End, *, lie: str = "none", **options: Any) -> str:
     view = fold(reading.records)
     assert report_of(view) == report, "the log tells another story than the process"
     check_steps(view, run)
-    if end == "succeed":
-        assert error is None
-        assert report.state == "committed"
+    is_cancelled = isinstance(error, asyncio.CancelledError)
+    assert not is_cancelled or "cancels" in options
+    if report.state == "committed":
+        assert end == "succeed"
+        assert error is None or is_cancelled
         assert kept <= standing, "what the program was told, and kept, was undone"
         assert not report.is_clean or standing == kept
     else:
-        assert isinstance(error, Failure) or end == "rollback"
         assert report.state in {"rolled_back", "needs_human"}
         assert report.is_clean == (report.state == "rolled_back")
         assert not report.is_clean or standing == set()
-        assert (error is None) == (end == "rollback" and report.is_clean)
+        assert is_cancelled or end == "rollback" or isinstance(error, Failure)
+        assert is_cancelled or (error is None) == (end == "rollback" and report.is_clean)
     assert report.is_clean == (saga.id in store.done_sagas())
     assert report.is_clean or report.cases, "something is left to somebody, and nobody is told"
     return report.state + (" clean" if report.is_clean else "")
