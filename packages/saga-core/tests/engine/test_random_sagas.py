@@ -28,6 +28,14 @@ def test_a_program_that_is_suspended_and_resumed_does_nothing_twice(
     event(check(without_retries(block), end, stray=stray, stops=stops))
 
 
+@settings(max_examples=150, deadline=None)
+@given(block=blocks, end=ends, stray=strays, cancels=st.lists(st.integers(0, 40), min_size=1, max_size=3))
+def test_a_program_that_is_cancelled_anywhere_is_told_what_stands(
+    block: Block, end: End, stray: str, cancels: list[int]
+) -> None:
+    event(check(block, end, stray=stray, cancels=cancels))
+
+
 def without_retries(block: Block) -> Block:
     """Return the same program whose callers do not try again."""
     return dataclasses.replace(
