@@ -80,7 +80,8 @@ async def settle(call: Invocation, step: StepView, *, stray: bool) -> None:
         left = (until - session.clock.up()) / _SECOND
         question = ask(call.io, session, step, is_stray=is_stray, is_ending=False, patience=until)
         if not await call.io.bounded(question, left):
-            is_left = True  # its caller goes on without the answer
+            with session.lock:  # an answer that is being logged is waited for, and is the caller's
+                is_left = True  # it goes on without one that comes later
             return
         due = max(session.asked.get(step.number, 0), session.clock.up() + _PAUSE)
         if step.state != "in_doubt" or due > until:
