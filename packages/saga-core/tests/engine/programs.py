@@ -360,6 +360,14 @@ async def _unbounded(_: object, work: Coroutine[Any, Any, object], seconds: floa
     return True
 
 
+def steady(patch: pytest.MonkeyPatch) -> None:
+    """Keep chance and the machine's speed out of a program: no probe here hangs, so no question needs a bound."""
+    patch.setattr(SystemClock, "jitter", staticmethod(lambda: 0.0))
+    patch.setattr(recall, "_SETTLE_WITHIN", 0.01)
+    for driver in (AsyncIo, SyncIo):
+        patch.setattr(driver, "bounded", _unbounded)
+
+
 def check_steps(view: SagaView, run: Run) -> None:
     """Compare each step's state with what its key did to the world."""
     assert view.began is not None
@@ -385,10 +393,7 @@ def check(block: Block, end: End, *, lie: str = "none", **options: Any) -> str:
     store = open_store("memory:")
     assert isinstance(store, Backend)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SystemClock, "jitter", staticmethod(lambda: 0.0))
-        patch.setattr(recall, "_SETTLE_WITHIN", 0.01)
-        for driver in (AsyncIo, SyncIo):  # no probe here hangs: a slow machine must not decide what a caller is told
-            patch.setattr(driver, "bounded", _unbounded)
+        steady(patch)
         saga, error = outermost(run, block, end, store=store, **options)
     world = run.world
     if saga is None:

@@ -12,14 +12,12 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from saga_core.clock import SystemClock
-from saga_core.engine import recall
 from saga_core.fold import fold
 from saga_core.recovery import recover
 from saga_core.report import report_of
 
 from .disks import Disk, store_on
-from .programs import Block, End, Run, blocks, check_steps, ends, outermost
+from .programs import Block, End, Run, blocks, check_steps, ends, outermost, steady
 from .world import World, eventually
 
 
@@ -48,8 +46,7 @@ def test_after_any_fault_of_the_disk_nothing_is_lost_untold(
 ) -> None:
     disk = Disk()
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SystemClock, "jitter", staticmethod(lambda: 0.0))
-        patch.setattr(recall, "_SETTLE_WITHIN", 0.01)
+        steady(patch)
         store = store_on(disk, Path(directory))
         setattr(disk, f"fail_{fault}", Moments(first, times).fails)
         run = Run(World())
