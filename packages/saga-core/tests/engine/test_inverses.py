@@ -292,6 +292,29 @@ def test_an_undo_whose_answer_was_lost_is_asked_about_before_it_is_sent_again(st
 
 
 @pytest.mark.usefixtures("at_once")
+def test_an_undo_that_never_lands_becomes_a_case_after_the_same_number_of_trials(store: Store, world: World) -> None:
+    """The probe proves each time that it may be sent again; that does not make it hopeful for ever."""
+    tools = declare(world, lands_within=timedelta(0))
+
+    @tools.refund.probe
+    def probe(charge_id: str) -> NotLanded:  # pyright: ignore[reportUnusedFunction]
+        return NotLanded()
+
+    tries: list[str] = []
+
+    def fail() -> None:
+        tries.append(current_step().key)
+        raise Lost
+
+    world.on_undo["flight"] += [fail] * 1000
+    ended = in_scope(store, three(tools))
+    assert ended.states == ["undone", "undo_failed", "undone"]
+    assert 3 <= len(tries) <= 10
+    assert len(set(tries)) == 1
+    assert len(ended.saga.report.cases) == 1
+
+
+@pytest.mark.usefixtures("at_once")
 def test_an_undo_about_which_the_remote_cannot_tell_is_a_case(store: Store, world: World) -> None:
     tools = declare(world, lands_within=timedelta(0))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from saga_core import Attempt, Conflict, Landed, NotLanded, Saga, Store, Unknown
+from saga_core import Attempt, Conflict, Landed, NotLanded, Saga, Store, Unknown, saga_scope
 
 from .world import Cut, Lost, World, declare, in_scope
 
@@ -227,3 +227,42 @@ def test_what_did_not_land_beside_a_running_neighbour_is_asked_about_again(store
     assert world.standing == []
     assert ended.states == ["undone", "undone"]
     assert ended.saga.report.is_clean
+
+
+@pytest.mark.parametrize("what_it_did", ["landed", "did not land"])
+def test_what_a_failed_savepoint_uncovers_is_asked_about_before_the_commit(
+    store: Store, world: World, what_it_did: str
+) -> None:
+    """Its caller was told that it failed, for a neighbour hid it; the neighbour is gone when the saga commits."""
+
+    async def probe(attempt: Attempt) -> Any:
+        found = world.find(attempt.key)
+        if found is None or "a.above" in world.standing:
+            return NotLanded()
+        return Landed({"id": found, "item": attempt.args["item"]})
+
+    tools = declare(world, resource=named, probe=probe, lands_within=timedelta(0))
+    landed, both = asyncio.Event(), asyncio.Event()
+
+    async def wait_for_the_other() -> None:
+        landed.set()
+        await both.wait()
+        raise Lost
+
+    (world.after if what_it_did == "landed" else world.before)["a.below"].append(wait_for_the_other)
+    world.after["a.above"].append(both.set)
+
+    async def body(saga: Saga) -> None:
+        below = asyncio.ensure_future(tools.charge("a.below"))
+        await landed.wait()
+        with pytest.raises(ZeroDivisionError):
+            async with saga_scope():
+                await tools.charge("a.above")
+                with pytest.raises(Lost):
+                    await below
+                raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert ended.error is None
+    assert world.standing == []
+    assert (ended.saga.report.state, ended.saga.report.is_clean) == ("committed", True)
