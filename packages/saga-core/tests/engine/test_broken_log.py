@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -376,6 +377,8 @@ def test_a_doubt_that_cannot_be_written_is_a_doubt_in_the_end(store: FileStore, 
             await tools.charge("hotel")
         assert caught.value.__notes__
         heal(disk)
+        with pytest.raises(SagaClosed, match="could not be written"):
+            await tools.charge("hotel")
         raise ZeroDivisionError
 
     ended = in_scope(store, body)
@@ -495,3 +498,36 @@ def test_an_outcome_that_is_found_twice_while_the_disk_is_full_is_written_once(
     assert isinstance(ended.error, ZeroDivisionError)
     assert world.sent == ["charge hotel", "refund hotel"]
     assert ended.saga.report.is_clean
+
+
+@pytest.mark.parametrize("form", ["plain", "async"])
+def test_a_call_whose_scope_is_decided_on_while_its_intent_goes_to_the_disk_is_never_sent(
+    store: FileStore, disk: Disk, world: World, form: str
+) -> None:
+    tools = declare(world)
+    refused: list[BaseException] = []
+
+    def call(saga: Saga) -> None:
+        try:
+            if form == "plain":
+                tools.charge_now(saga, "hotel")
+            else:
+                asyncio.run(tools.charge(saga, "hotel"))
+        except SagaClosed as closed:
+            refused.append(closed)
+
+    def body(saga: Saga) -> None:
+        disk.go.clear()
+        caller = threading.Thread(target=call, args=(saga,))
+        caller.start()
+        assert disk.waiting.wait(10)
+        saga.rollback("changed its mind")
+        disk.go.set()
+        caller.join()
+
+    ended = in_plain_scope(store, body)
+    assert ended.error is None
+    assert world.sent == []
+    assert len(refused) == 1
+    assert ended.states == ["not_landed"]
+    assert ended.saga.report.state == "rolled_back"

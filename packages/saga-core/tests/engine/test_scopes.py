@@ -280,3 +280,22 @@ def test_a_scope_left_twice_ends_once(store: Store, world: World) -> None:
     scope.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
     assert saga.report.state == "committed"
     assert world.standing == ["hotel"]
+
+
+def test_scopes_that_are_not_left_in_the_order_of_their_opening_leave_nothing_ambient(
+    store: Store, world: World
+) -> None:
+    tools = declare(world)
+    first, second = saga_scope("first", store=store), saga_scope("second", store=store, new=True)
+    first.__enter__()
+    kept = second.__enter__()
+    first.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    found = current_saga()
+    assert found is not None
+    assert found.id == kept.id
+    tools.charge_now("hotel")
+    second.__exit__(None, None, None)
+    assert current_saga() is None
+    assert world.standing == ["hotel"]
+    with pytest.raises(SagaError):
+        tools.charge_now("car")
