@@ -17,6 +17,8 @@ class Node:
         decision: `rollback` or `suspend` with the reason, once somebody decided.
         is_cancelled: The block was cancelled on its way to the commit.
         closed: Why no step starts here any more, in words; None while steps may.
+        outer: The scope that was ambient when this one opened, its parent or another saga's.
+        is_left_early: It was left while a scope opened after it was still ambient.
     """
 
     __slots__ = (
@@ -26,17 +28,21 @@ class Node:
         "closed",
         "decision",
         "is_cancelled",
+        "is_left_early",
         "is_over",
         "is_undone",
+        "outer",
         "parent",
         "path",
         "session",
     )
 
-    def __init__(self, session: Session, parent: Node | None, path: str) -> None:
+    def __init__(self, session: Session, parent: Node | None, path: str, *, outer: Node | None = None) -> None:
         self.session = session
         self.parent = parent
         self.path = path
+        self.outer = outer
+        self.is_left_early = False
         self.decision: tuple[str, str] | None = None
         self.closed: str | None = None
         self.is_cancelled = False
@@ -45,6 +51,12 @@ class Node:
         self._lock = threading.Lock()
         self._ordinals: dict[str, int] = {}
         self._children = 0
+
+    def outside(self) -> Node | None:
+        """Return what is ambient again once this scope is left: the nearest outer one not left before it."""
+        while self.outer is not None and self.outer.is_left_early:
+            self.outer = self.outer.outer
+        return self.outer
 
     def next_path(self) -> str:
         """Return the path of the next savepoint in here."""

@@ -120,6 +120,13 @@ def ambient_node() -> Node | None:
     return node
 
 
+def _ambient() -> Node | None:
+    node = AMBIENT.get()
+    if node is not None:
+        node.outside()
+    return node
+
+
 class Scope:
     """What `saga_scope` returns: good for one `with` or `async with`."""
 
@@ -146,7 +153,6 @@ class Scope:
         self._stray = stray
         self._limits = limits
         self._node: Node | None = None
-        self._outer: Node | None = None
 
     def __enter__(self) -> Saga:
         if on_loop_thread():
@@ -166,11 +172,10 @@ class Scope:
                 "a scope is good for one block", world="nothing was opened", next="call saga_scope() again"
             )
         outer = ambient_node()
-        self._outer = AMBIENT.get()
         if outer is not None and not self._new and not outer.session.is_dead and not outer.is_over:
             node = self._open_savepoint(outer)
         else:
-            node = Node(await self._open_session(io), None, "")
+            node = Node(await self._open_session(io), None, "", outer=_ambient())
             if node.session.is_replay:
                 node.closed = "the saga is committed; only recorded steps answer"
             weakref.finalize(self, _abandon, node).atexit = False
@@ -186,7 +191,7 @@ class Scope:
                 world="nothing was opened",
                 next="leave them out, or write new=True for an independent saga",
             )
-        node = Node(outer.session, outer, outer.next_path())
+        node = Node(outer.session, outer, outer.next_path(), outer=_ambient())
         session = outer.session
         if not session.is_replay:
             session.append(ScopeOpened(node.path, outer.path, self._name, session.clock.wall()))
@@ -209,7 +214,9 @@ class Scope:
         if node is None:
             return None
         if AMBIENT.get() is node:
-            AMBIENT.set(self._outer)
+            AMBIENT.set(node.outside())
+        else:
+            node.is_left_early = True
         session = node.session
         if session.is_dead or session.is_replay or (node.parent is None and not session.claim_ending()):
             node.is_over = True
