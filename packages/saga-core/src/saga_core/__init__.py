@@ -13,7 +13,8 @@ from saga_core.answers import (
 from saga_core.declaration import Attempt, Call
 from saga_core.engine.action import Action, AsyncAction, compensable, irreversible, read_only, reversible
 from saga_core.engine.context import Step, current_step
-from saga_core.engine.scope import Saga, current_saga, saga_scope
+from saga_core.engine.saga import Saga, current_saga
+from saga_core.engine.scope import saga_scope
 from saga_core.errors import (
     ApprovalPending,
     GateRefused,

@@ -206,8 +206,11 @@ def _missed(view: SagaView, record: Missed) -> None:
 
 def _unwind_began(view: SagaView, record: UnwindBegan) -> None:
     scope = view.scopes[record.scope]
-    scope.unwinding = True
-    if record.scope == "":
+    if record.since:
+        view.doomed.append((record.since, record.until))
+    else:
+        scope.unwinding = True
+    if record.scope == "" and not record.since:
         view.unwinding = True
         view.committing = False
         view.suspended = None

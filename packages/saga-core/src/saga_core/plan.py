@@ -139,14 +139,14 @@ def _pending(view: SagaView, within: Callable[[StepView], bool]) -> Iterable[Ste
             step.state
             in {"intended", "in_doubt", "undoing", "undo_in_doubt", "undo_pending", "undo_failed", "conflict"}
             or (step.state == "applied" and view.is_doomed(step))
-            or _is_reopened(view, step)
+            or is_reopened(view, step)
         )
     ]
     found.sort(key=lambda step: step.order or len(view.steps) + step.number, reverse=True)
     return found
 
 
-def _is_reopened(view: SagaView, step: StepView) -> bool:
+def is_reopened(view: SagaView, step: StepView) -> bool:
     """A step once found not landed is asked again when its neighbours are undone, as far as they can be."""
     if step.state != "not_landed" or not step.beside:
         return False

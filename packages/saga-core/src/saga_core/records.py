@@ -147,6 +147,8 @@ class UnwindBegan(msgspec.Struct, frozen=True, array_like=True, tag=11):
     scope: str
     reason: str
     at: int
+    since: int = 0
+    until: int = 0
 
 
 class UndoIntended(msgspec.Struct, frozen=True, array_like=True, tag=12):

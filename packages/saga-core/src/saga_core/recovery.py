@@ -12,8 +12,8 @@ from saga_core.clock import SYSTEM
 from saga_core.engine.ending import finish
 from saga_core.engine.io import SYNC, drive
 from saga_core.engine.opening import adopt
-from saga_core.engine.scope import backend
 from saga_core.engine.session import log
+from saga_core.engine.terms import backend
 from saga_core.engine.unwind import unwind
 from saga_core.errors import LogDamaged, StoreError
 from saga_core.gate import DEFAULT

@@ -165,6 +165,7 @@ class SagaView:
         "began",
         "cases",
         "committing",
+        "doomed",
         "ended",
         "ended_at",
         "in_doubt",
@@ -198,6 +199,7 @@ class SagaView:
         self.seq = 0
         self.unwinding = False
         self.committing = False
+        self.doomed: list[tuple[int, int]] = []
         self.suspended: str | None = None
         self.reason = ""
         self.ended: str | None = None
@@ -238,6 +240,8 @@ class SagaView:
         if self.unwinding:
             return self.ended != "committed"
         if step.stray and self.committing and not self.leaves_strays:
+            return True
+        if any(since <= step.number <= until for since, until in self.doomed):
             return True
         scope = self.scopes.get(step.scope)
         while scope is not None:

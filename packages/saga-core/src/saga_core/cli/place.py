@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from saga_core.cli.ending import Exit, Stop
 from saga_core.cli.masking import mask_url
-from saga_core.engine.scope import backend
+from saga_core.engine.terms import backend
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from saga_core.demo.telling import Telling
 from saga_core.demo.world import AMOUNT, Holdings, Scripted, World
-from saga_core.engine.scope import backend, saga_scope
+from saga_core.engine.scope import saga_scope
+from saga_core.engine.terms import backend
 from saga_core.errors import GateRefused
 
 if TYPE_CHECKING:

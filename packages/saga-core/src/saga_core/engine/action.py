@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Se
 from saga_core import registry
 from saga_core.declaration import LANDS_WITHIN, Attempt, Call, Declaration
 from saga_core.engine.io import ASYNC, SYNC, drive, on_loop_thread
-from saga_core.engine.scope import Saga, ambient_node, node_of
+from saga_core.engine.saga import Saga, ambient_node, node_of
 from saga_core.engine.step import run_step
 from saga_core.errors import NoActiveSaga, WrongThread
 from saga_core.signature import refuse_unnamed

@@ -12,7 +12,7 @@ from saga_core.engine.session import log
 from saga_core.engine.unwind import unwind
 from saga_core.errors import ApprovalPending, CommitUnknown, RollbackIncomplete, StoreError
 from saga_core.fold import FoldError
-from saga_core.plan import uncased
+from saga_core.plan import is_reopened, uncased
 from saga_core.records import (
     Committed,
     Committing,
@@ -57,7 +57,7 @@ async def end(
     session = node.session
     if node.closed is None:
         node.closed = "its scope has ended"
-    await _drain(io, session, node, limits.drain)
+    await drain(io, node, limits.drain)
     on_drained()
     session.asked.clear()
     until = session.clock.up() + int(limits.unwind * _SECOND)
@@ -97,16 +97,19 @@ def _broken(session: Session, error: StoreError | FoldError) -> StoreError:
     )
 
 
-async def _drain(io: Io, session: Session, node: Node, limit: float) -> None:
+async def drain(io: Io, node: Node, limit: float) -> bool:
+    """Wait for the effects that run in a scope; False if one still does after `limit` seconds."""
+    session = node.session
     until = session.clock.up() + int(limit * _SECOND)
     while session.is_busy(node.holds):
         left = (until - session.clock.up()) / _SECOND
         if session.is_stopped:
-            return
+            return False
         if left <= 0:
             log.warning("saga %s: an effect still runs after %s s of waiting", session.saga_id, limit)
-            return
+            return False
         await io.wait(session.on_leave, left)
+    return True
 
 
 async def _end_root(io: Io, node: Node, error: BaseException | None, until: int) -> SagaError | None:
@@ -116,6 +119,9 @@ async def _end_root(io: Io, node: Node, error: BaseException | None, until: int)
         error is None or (isinstance(error, ApprovalPending) and error.saga_id == session.saga_id)
     ):
         decision = ("commit", "") if error is None else ("suspend", "waits for an approval")
+    if session.runs and decision is not None and decision[0] == "commit":
+        decision = ("rollback", "a run inside it had not ended")
+        log.warning("saga %s is undone: %s", session.saga_id, decision[1])
     kind, reason = decision or ("rollback", type(error).__qualname__)
     if kind == "suspend" and error is not None and not isinstance(error, ApprovalPending):
         kind, reason = "rollback", type(error).__qualname__
@@ -185,7 +191,7 @@ def is_unsettled(view: SagaView, step: StepView) -> bool:
         return True
     if step.state == "applied":
         return step.stray or view.is_doomed(step)
-    return step.state == "not_landed" and not is_proven(step) and view.is_doomed(step)
+    return step.state == "not_landed" and not is_proven(step) and (view.is_doomed(step) or is_reopened(view, step))
 
 
 def _leave_to_a_person(session: Session, step: StepView) -> None:
@@ -239,10 +245,11 @@ async def finish(io: Io, session: Session, move: Move) -> None:
     view = session.view
     for step in uncased(view):
         open_case(session, step, f"nothing more can be done about it here: it is {step.state.replace('_', ' ')}")
-    at = session.clock.wall()
-    written = session.append(RolledBack(at) if all(map(is_proven, view.steps.values())) else Parked(at))
+    if view.ended != "committed":  # a commit stays one, whatever is found out after it
+        at = session.clock.wall()
+        session.append(RolledBack(at) if all(map(is_proven, view.steps.values())) else Parked(at))
     log.info("saga %s: %s, %s", session.saga_id, view.state, summary(view))
-    await io.barrier(session.log, written)
+    await io.barrier(session.log, session.written)
     if view.is_settled:
         session.log.settle()
     else:

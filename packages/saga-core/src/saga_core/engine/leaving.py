@@ -43,7 +43,7 @@ def leave(node: Node, error: BaseException | None, limits: Limits) -> None:
 def _is_plain(node: Node, error: BaseException | None) -> bool:
     """Tell whether the ending is one record, with nothing of the user's to run."""
     view = node.session.view
-    if node.session.is_behind or error is not None or node.decision is not None:
+    if node.session.is_behind or node.session.runs or error is not None or node.decision is not None:
         return False
     return node.parent is not None or not any(is_unsettled(view, step) for step in view.steps.values())
 

@@ -13,7 +13,9 @@ class Node:
     """A scope as the engine holds it.
 
     Attributes:
-        path: Its place: empty for the root, `1`, `1.2` for savepoints.
+        path: Where it is: empty for the root, `1`, `1.2` for savepoints.
+        place: For one run of a tool's body, the framework's name of it, which its positions begin with.
+        newest: The number of the newest step that was recorded before this program began.
         decision: `rollback` or `suspend` with the reason, once somebody decided.
         is_cancelled: The block was cancelled on its way to the commit.
         closed: Why no step starts here any more, in words; None while steps may.
@@ -31,17 +33,23 @@ class Node:
         "is_left_early",
         "is_over",
         "is_undone",
+        "newest",
         "outer",
         "parent",
         "path",
+        "place",
         "session",
     )
 
-    def __init__(self, session: Session, parent: Node | None, path: str, *, outer: Node | None = None) -> None:
+    def __init__(
+        self, session: Session, parent: Node | None, path: str, *, outer: Node | None = None, place: str | None = None
+    ) -> None:
         self.session = session
         self.parent = parent
         self.path = path
         self.outer = outer
+        self.place = place
+        self.newest = session.newest
         self.is_left_early = False
         self.decision: tuple[str, str] | None = None
         self.closed: str | None = None
@@ -51,6 +59,11 @@ class Node:
         self._lock = threading.Lock()
         self._ordinals: dict[str, int] = {}
         self._children = 0
+
+    @property
+    def scope(self) -> Node:
+        """The scope itself: a body's is the one that it runs in."""
+        return self if self.place is None or self.parent is None else self.parent.scope
 
     def outside(self) -> Node | None:
         """Return what is ambient again once this scope is left: the nearest outer one not left before it."""
@@ -62,25 +75,29 @@ class Node:
         """Return the path of the next savepoint in here."""
         with self._lock:
             self._children += 1
-            return f"{self.path}.{self._children}" if self.path else str(self._children)
+            name = str(self._children) if self.place is None else f"{self.place}-{self._children}"
+            return f"{self.path}.{name}" if self.path else name
 
     def position(self, action: str, label: str | None) -> str:
         """Return the position of a call of the action: its label's, or the next of its kind in this scope."""
         if label is not None:
-            return f"{self.path}/{action}@{label}"
+            return f"{self._stem(action)}@{label}"
         with self._lock:
             ordinal = self._ordinals[action] = self._ordinals.get(action, 0) + 1
-        return f"{self.path}/{action}#{ordinal}"
+        return f"{self._stem(action)}#{ordinal}"
 
     def next_position(self, action: str) -> str:
         """Return the position that the next unnamed call of the action would take."""
-        return f"{self.path}/{action}#{self._ordinals.get(action, 0) + 1}"
+        return f"{self._stem(action)}#{self._ordinals.get(action, 0) + 1}"
+
+    def _stem(self, action: str) -> str:
+        return f"{self.path}/{action}" if self.place is None else f"{self.path}/{self.place}/{action}"
 
     def give_back(self, action: str, position: str) -> None:
         """Free an unnamed call's position at which nothing was recorded, if no later one is taken yet."""
         with self._lock:
             ordinal = self._ordinals.get(action, 0)
-            if position == f"{self.path}/{action}#{ordinal}":
+            if position == f"{self._stem(action)}#{ordinal}":
                 self._ordinals[action] = ordinal - 1
 
     def cancel(self) -> None:

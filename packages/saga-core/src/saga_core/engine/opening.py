@@ -14,6 +14,7 @@ from saga_core.errors import LogDamaged, SagaBusy, SagaClosed, SagaUnsettled, St
 from saga_core.records import Adopted, Began, RolledBack
 from saga_core.stores.boot import boot_id
 from saga_core.stores.memory import MemoryStore
+from saga_core.view import is_proven
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,11 +182,12 @@ async def adopt(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, 
 
 
 async def resume(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate) -> Session:
-    """Take a saga over to go on with it; savepoints that were being undone are undone first."""
+    """Take a saga over to go on with it; what was being undone is undone first."""
     session = await adopt(io, store, log, reading, gate, "resume")
-    if any(scope.unwinding for scope in session.view.scopes.values()):
+    view = session.view
+    if any(view.is_doomed(step) and not is_proven(step) for step in view.steps.values()):
         until = session.clock.up() + _SETTLE_WITHIN
-        await unwind(io, session, session.view.is_doomed, wait_until=until, work_until=until)
+        await unwind(io, session, view.is_doomed, wait_until=until, work_until=until)
     return session
 
 

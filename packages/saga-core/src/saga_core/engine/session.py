@@ -45,7 +45,8 @@ class Session:
         latched: Why no further effect may start although the scope is open, in words.
         asked: When each step in doubt may be asked about again, in nanoseconds since boot.
         written: The log position behind the newest record.
-        inherited: The number of the last step that an earlier owner recorded.
+        newest: The number of the newest step or refused call.
+        runs: How many runs of a framework have begun inside the saga and not ended.
         unwritten: Outcomes that the log did not take; written first as soon as it takes records again.
         unattended: Steps whose effects still run although their callers went on.
         is_stopped: Somebody wants the ending to stop at once; what remains is recovery's.
@@ -68,6 +69,7 @@ class Session:
         self.key = view.began.key
         self.lock = threading.RLock()
         self.latched: str | None = None
+        self.runs = 0
         self.asked: dict[int, int] = {}
         self.written = 0
         self.unwritten: list[Record] = []
@@ -76,7 +78,7 @@ class Session:
         self.is_passed_on = False
         self.is_replay = False
         self.is_dead = False
-        self.inherited = self._last_step = max((*view.steps, *(call.number for call in view.refused)), default=0)
+        self.newest = max((*view.steps, *(call.number for call in view.refused)), default=0)
         self._flights: set[Flight] = set()
         self._bells: list[Callable[[], None]] = []
         self._torn = False
@@ -168,8 +170,8 @@ class Session:
     def next_step(self) -> int:
         """Return the number of the next step."""
         with self.lock:
-            self._last_step += 1
-            return self._last_step
+            self.newest += 1
+            return self.newest
 
     def key_of(self, position: str, purpose: str, attempt: int) -> str:
         """Return the idempotency key of one attempt."""

@@ -1,0 +1,40 @@
+"""What was undone, in words that a model can read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from saga_core.view import PROVEN
+
+if TYPE_CHECKING:
+    from saga_core.report import Report, StepReport
+
+_GROUPS = (
+    ("Undone, so no longer in effect", frozenset({"undone"})),
+    ("Refused or failed, so never in effect", PROVEN - {"undone"}),
+    ("In effect", frozenset({"applied", "left_in_place"})),
+)
+
+
+def notice_of(report: Report) -> str:
+    """Return one short paragraph: what of the saga's work stands, and what the model must not rely on."""
+    left = list(report.steps)
+    parts: list[str] = []
+    for title, states in _GROUPS:
+        group = [step for step in left if step.state in states]
+        left = [step for step in left if step.state not in states]
+        if group:
+            parts.append(f"{title}: {_listed(group)}.")
+    if left:
+        parts.append(f"Not known, a person or a later check settles it; do not repeat it: {_listed(left)}.")
+    return " ".join(parts) or "No recorded action took effect."
+
+
+def _listed(steps: list[StepReport]) -> str:
+    return "; ".join(_shown(step) for step in steps)
+
+
+def _shown(step: StepReport) -> str:
+    number = step.words.partition(".")[0]
+    money = "" if step.amount is None else f" ({step.amount} {step.currency or ''}".rstrip() + ", in minor units)"
+    return f"step {number} {step.action}{money}"

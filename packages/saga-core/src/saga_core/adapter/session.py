@@ -1,0 +1,433 @@
+"""One saga, or one savepoint of it, in the hands of an adapter."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from saga_core import codec, registry
+from saga_core.adapter.notice import notice_of
+from saga_core.clock import seconds
+from saga_core.engine.context import AMBIENT
+from saga_core.engine.ending import drain
+from saga_core.engine.io import ASYNC, SYNC, drive
+from saga_core.engine.leaving import leave, leave_on_loop
+from saga_core.engine.node import Node
+from saga_core.engine.rewind import rewind
+from saga_core.engine.saga import Saga
+from saga_core.engine.terms import HALF_A_MINUTE, NO_TAGS, Terms, may_end, open_node, refuse_unfit, savepoint, watch
+from saga_core.errors import RollbackIncomplete, ScopeMisuse
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+    from types import TracebackType
+
+    from saga_core.engine.action import Action, AsyncAction
+    from saga_core.gate import Gate
+    from saga_core.report import Report
+    from saga_core.stores import Store
+    from saga_core.types import StepState
+    from saga_core.view import StepView
+
+    T = TypeVar("T")
+
+_live: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+
+
+class Recorded(NamedTuple):
+    """What the log knows of one call.
+
+    Attributes:
+        state: What became of it.
+        result: The effect's result in the annotated type, None unless the state is `applied`.
+    """
+
+    state: StepState
+    result: Any
+
+
+class Session:
+    """A scope that belongs to a run instead of a block: opened, entered from any thread or task, and ended once.
+
+    A session opened inside an open scope is a savepoint of it, as a nested `saga_scope` is. A session that is dropped
+    without being ended is unwound in the background.
+
+    Attributes:
+        saga: The handle of the saga.
+    """
+
+    def __init__(self, node: Node, terms: Terms) -> None:
+        """Do not call this: `open`, `open_sync`, `join` and `savepoint` return sessions."""
+        self._node = node
+        self._terms = terms
+        self._limits = terms.limits
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._is_ended = False
+        self.saga = Saga(node, terms.name)
+
+    def __repr__(self) -> str:
+        return f"<session of {self.saga!r}>"
+
+    @classmethod
+    async def open(
+        cls,
+        name: str = "saga",
+        /,
+        *,
+        key: str | None = None,
+        if_settled: Literal["raise", "new", "return"] = "raise",
+        new: bool = False,
+        store: Store | str | None = None,
+        gate: Gate | None = None,
+        tags: Mapping[str, str] = NO_TAGS,
+        stray: Literal["undo", "case"] = "undo",
+        drain_timeout: timedelta = HALF_A_MINUTE,
+        unwind_timeout: timedelta = HALF_A_MINUTE,
+    ) -> Session:
+        """Begin a saga, resume the unfinished one of `key`, or open a savepoint of the scope that is open here.
+
+        The arguments are those of `saga_scope`. Nothing becomes ambient: enter a `body`.
+
+        Raises:
+            ScopeMisuse: It cannot be opened like this; a savepoint takes no key, store or gate.
+            SagaBusy: Another process owns the saga of the key.
+            SagaClosed: The saga of the key is committed.
+            SagaUnsettled: The saga of the key waits for recovery or a person.
+            StoreError: The store is missing, read-only or full.
+        """
+        terms = Terms(name, key, if_settled, new, store, gate, tags, stray, drain_timeout, unwind_timeout)
+        return cls._opened(await open_node(ASYNC, _checked(terms)), terms)
+
+    @classmethod
+    def open_sync(
+        cls,
+        name: str = "saga",
+        /,
+        *,
+        key: str | None = None,
+        if_settled: Literal["raise", "new", "return"] = "raise",
+        new: bool = False,
+        store: Store | str | None = None,
+        gate: Gate | None = None,
+        tags: Mapping[str, str] = NO_TAGS,
+        stray: Literal["undo", "case"] = "undo",
+        drain_timeout: timedelta = HALF_A_MINUTE,
+        unwind_timeout: timedelta = HALF_A_MINUTE,
+    ) -> Session:
+        """Do as `open` does, blocking; on an event loop's own thread too, where the framework blocks it anyway."""
+        terms = Terms(name, key, if_settled, new, store, gate, tags, stray, drain_timeout, unwind_timeout)
+        return cls._opened(drive(open_node(SYNC, _checked(terms))), terms)
+
+    @classmethod
+    def _opened(cls, node: Node, terms: Terms) -> Session:
+        session = cls(node, terms)
+        watch(session, node)
+        if terms.key is not None:
+            _live[terms.key] = session
+        return session
+
+    @staticmethod
+    def join(key: str) -> Session | None:
+        """Return the session of this process that was opened under the key and has not ended; None if there is none.
+
+        For a tool's body that has lost its context, in whatever thread or task it runs.
+        """
+        session = _live.get(key)
+        return None if session is None or session.is_ended else session
+
+    @property
+    def is_ended(self) -> bool:
+        """Tell whether the session was ended, or the saga that it is a savepoint of."""
+        node: Node | None = self._node
+        while node is not None:
+            if node.is_over:
+                return True
+            node = node.parent
+        return self._is_ended
+
+    @property
+    def report(self) -> Report:
+        """What became of the saga so far."""
+        return self._node.session.report()
+
+    def notice(self) -> str:
+        """Return what stands and what was undone, in words that a model can read; no argument or result is in it."""
+        return notice_of(self.report)
+
+    def run_began(self) -> None:
+        """Mark that a run of the framework goes on in here: until it ends, the session and the saga only unwind."""
+        with self._node.session.lock:
+            self._runs += 1
+            self._node.session.runs += 1
+
+    def run_ended(self) -> None:
+        """Mark that the run has come to its own end."""
+        with self._node.session.lock:
+            if self._runs:
+                self._runs -= 1
+                self._node.session.runs -= 1
+
+    def body(self, place: str | None = None) -> Body:
+        """Return a context manager for one run of a tool's body: actions called in it are steps of this session.
+
+        It does no I/O, serves `with` in any thread, task or generator, and needs nothing ambient. If a savepoint of
+        this saga is ambient, it takes the steps.
+
+        Args:
+            place: The framework's name of this call, the same when the call is run again: a call that is recorded is
+                answered from the log. None: the steps count on in the scope, and are found again by their order alone.
+
+        Raises:
+            ValueError: The place is empty.
+        """
+        inner = AMBIENT.get()
+        is_inside = inner is not None and inner.session is self._node.session and self._node.holds(inner.path)
+        outer = inner if inner is not None and is_inside and not inner.is_over else self._node
+        return Body(outer if place is None else Node(outer.session, outer, outer.path, place=_quoted(place)))
+
+    def savepoint(self, name: str, *, place: str | None = None) -> Session:
+        """Open a part of the saga that can be unwound on its own.
+
+        Args:
+            name: What it is for, for people.
+            place: The framework's name of it, by which its steps are found again when the run is resumed.
+
+        Raises:
+            SagaClosed: The log takes no more.
+            StoreError: It could not be written.
+        """
+        body = self.body(place)
+        terms = Terms(name, drain_timeout=self._terms.drain_timeout, unwind_timeout=self._terms.unwind_timeout)
+        return Session(savepoint(body.node, name), terms)
+
+    def recorded(self, place: str, action: Action[..., Any] | AsyncAction[..., Any]) -> Recorded | None:
+        """Return what the log knows of the action's newest call at the place; None if it was never called there."""
+        found = [step for step in self._placed(place) if step.action == action.name]
+        if not found:
+            return None
+        step = found[-1]
+        if step.state != "applied" or step.result is None:
+            return Recorded(step.state, None)
+        declared = registry.ACTIONS.get(step.action)
+        plain = codec.thaw(step.result)
+        return Recorded(step.state, plain if declared is None else declared.signature.restore_result(plain))
+
+    def _placed(self, place: str) -> list[StepView]:
+        mark = _quoted(place)
+        with self._node.session.lock:
+            steps = list(self._node.session.view.steps.values())
+        return [step for step in steps if self._node.holds(step.scope) and _place_of(step) == mark]
+
+    def seal(self, reason: str) -> None:
+        """Refuse every further step with `SagaClosed`; what runs goes on. Decides nothing about the end."""
+        if self._node.closed is None:
+            self._node.closed = codec.words(reason)
+
+    def latch(self, reason: str) -> None:
+        """Decide that the session unwinds when it ends, whatever the framework makes of it; no further step starts."""
+        self.saga.rollback(reason)
+
+    @property
+    def latched(self) -> str | None:
+        """Why the session will unwind when it ends; None if nothing has decided so."""
+        decision = self._node.decision
+        if decision is not None and decision[0] == "rollback":
+            return decision[1]
+        return self._node.session.latched
+
+    async def drain(self, patience: timedelta = HALF_A_MINUTE) -> bool:
+        """Wait for effects that still run, wherever they do; False if one still runs after `patience`."""
+        return await drain(ASYNC, self._node, seconds(patience))
+
+    def drain_sync(self, patience: timedelta = HALF_A_MINUTE) -> bool:
+        """Do as `drain` does, blocking."""
+        return drive(drain(SYNC, self._node, seconds(patience)))
+
+    async def end(self, error: BaseException | None = None) -> None:
+        """End it as a block would: with an error, or an unended run, unwind; else do what was decided, or commit.
+
+        Seals, drains, then acts. Durable when this returns. Ending twice does nothing. The error gets a note and is not
+        raised here: raise it again. A cancellation is held back until the ending is done.
+
+        Raises:
+            RollbackIncomplete: Something that was to be undone, without an error, is not.
+            CommitUnknown: Whether the commit is durable is not known.
+            StoreError: The log cannot be written.
+        """
+        node = self._claim(error)
+        if node is not None:
+            await leave_on_loop(node, error, self._limits)
+
+    def end_sync(self, error: BaseException | None = None) -> None:
+        """Do as `end` does, blocking."""
+        node = self._claim(error)
+        if node is not None:
+            leave(node, error, self._limits)
+
+    async def commit(self) -> None:
+        """Keep what was done.
+
+        Raises:
+            ScopeMisuse: A run has not ended, or it was decided to unwind; nothing changed.
+            CommitUnknown: Whether the commit is durable is not known.
+            StoreError: The log cannot be written.
+        """
+        self._refuse_commit()
+        await self.end()
+
+    def commit_sync(self) -> None:
+        """Do as `commit` does, blocking."""
+        self._refuse_commit()
+        self.end_sync()
+
+    async def suspend(self, reason: str) -> None:
+        """Leave the saga waiting, owned by nobody, to be resumed by its key.
+
+        Raises:
+            ScopeMisuse: It has no key, or is a savepoint; nothing changed.
+            StoreError: The log cannot be written.
+        """
+        self._pause(reason)
+        await self.end()
+
+    def suspend_sync(self, reason: str) -> None:
+        """Do as `suspend` does, blocking."""
+        self._pause(reason)
+        self.end_sync()
+
+    async def unwind(self, reason: str, *, since: str | None = None) -> Report:
+        """Undo, newest first, and return the report, which says what could not be undone.
+
+        Args:
+            reason: Why, for people.
+            since: A place: only the steps from the first one recorded there are undone, and the session stays open.
+                None: all of them, and the session is ended.
+
+        Raises:
+            ScopeMisuse: Nothing is recorded at the place; nothing changed.
+            StoreError: The log cannot be written.
+        """
+        if since is not None:
+            await _shielded(rewind(ASYNC, self._node, self._first(since), codec.words(reason), self._limits.unwind))
+            return self.report
+        self.latch(reason)
+        try:
+            await self.end()
+        except RollbackIncomplete as left:
+            return left.report or self.report
+        return self.report
+
+    def unwind_sync(self, reason: str, *, since: str | None = None) -> Report:
+        """Do as `unwind` does, blocking."""
+        if since is not None:
+            drive(rewind(SYNC, self._node, self._first(since), codec.words(reason), self._limits.unwind))
+            return self.report
+        self.latch(reason)
+        try:
+            self.end_sync()
+        except RollbackIncomplete as left:
+            return left.report or self.report
+        return self.report
+
+    def _first(self, place: str) -> int:
+        steps = self._placed(place)
+        if not steps:
+            raise ScopeMisuse(
+                f"nothing is recorded at {place!r}",
+                saga_id=self.saga.id,
+                world="nothing changed",
+                next="name a place that a body was entered with and that recorded a step",
+            )
+        return steps[0].number
+
+    def _refuse_commit(self) -> None:
+        if self.is_ended or (not self._runs and self.latched is None):
+            return
+        raise ScopeMisuse(
+            f"the saga cannot be committed: {self.latched or 'a run inside it has not ended'}",
+            saga_id=self.saga.id,
+            world="nothing changed; what landed stands until it is ended",
+            next="call end() or unwind()",
+        )
+
+    def _pause(self, reason: str) -> None:
+        self.saga.suspend(reason)
+        with self._node.session.lock:
+            self._node.session.runs -= self._runs
+            self._runs = 0
+
+    def _claim(self, error: BaseException | None) -> Node | None:
+        """Take the one right to end it; None where nothing is left to end."""
+        if self.is_ended:
+            return None
+        with self._lock:
+            taken, self._is_ended = self._is_ended, True
+        if taken:
+            return None
+        node = self._node
+        with node.session.lock:
+            if self._runs and error is None and node.decision is None:
+                self.latch("its run had not ended")
+            elif node.session.latched is not None and error is None and node.decision is None:
+                self.latch(node.session.latched)
+            node.session.runs -= self._runs
+            self._runs = 0
+        return node if may_end(node) else None
+
+
+class Body:
+    """What `Session.body` returns: good for one `with`."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._outer: Node | None = None
+
+    def __enter__(self) -> Saga:
+        """Make the session's scope ambient for this thread or task."""
+        self._outer = AMBIENT.get()
+        AMBIENT.set(self.node)
+        return Saga(self.node, self.node.session.view.scopes[self.node.path].name)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Make ambient again what was."""
+        if AMBIENT.get() is self.node:
+            AMBIENT.set(self._outer)
+        if self.node.place is not None:
+            self.node.is_over = True
+
+
+def _checked(terms: Terms) -> Terms:
+    refuse_unfit(terms)
+    return terms
+
+
+def _quoted(place: str) -> str:
+    if not place:
+        raise ValueError("a place is the framework's name of a call; it cannot be empty")
+    return quote(place, safe="").replace(".", "%2E")
+
+
+def _place_of(step: StepView) -> str | None:
+    place, found, _ = step.position.partition("/")[2].partition("/")
+    return place if found and "@" not in place and "#" not in place else None
+
+
+async def _shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end whatever cancels the caller; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as late:
+            cancelled = late
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
