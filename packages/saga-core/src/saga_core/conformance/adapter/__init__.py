@@ -1,5 +1,5 @@
 """What an adapter of an agent framework must do, as scenarios that are played on it."""
 
-from saga_core.conformance.adapter.script import Harness, Played, Script, ToolCall, Turn
+from saga_core.conformance.adapter.script import Form, Harness, Played, Script, ToolCall, Turn
 
-__all__ = ["Harness", "Played", "Script", "ToolCall", "Turn"]
+__all__ = ["Form", "Harness", "Played", "Script", "ToolCall", "Turn"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     Tool: TypeAlias = Action[..., Any] | AsyncAction[..., Any]
 
-Form: TypeAlias = Literal["sync", "async"]
+Form: TypeAlias = Literal["sync", "async", "stream"]
+"""How a scenario is played: by `play`, by `play_async` or by `break_off`."""
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,34 @@ class Harness(Protocol):
     """One framework behind one adapter, as a user would set them up.
 
     Each method gives the actions to the framework as tools, lets a scripted model play the script, and closes nothing
-    that the adapter has to close. An error that the run raises comes out as it is. `key` is handed to the adapter.
+    that the adapter has to close. An error that the run raises comes out as it is.
+
+    `store` and `key` are handed to the adapter as they are, None included: inside an open scope, the run is a savepoint
+    of it and takes neither.
+
+    A process that is to be killed makes itself the same harness: its class stands at the top level of a module, and its
+    attributes can be pickled.
+
+    Attributes:
+        name: The framework, and the way in which it calls tools, if it has several.
+        forms: What the framework can do; scenarios of other forms are not for it.
     """
 
     name: str
+    forms: AbstractSet[Form]
 
-    def play(self, script: Script, actions: Sequence[Tool], store: Store | str, key: str | None) -> Played:
+    def play(self, script: Script, actions: Sequence[Tool], store: Store | str | None, key: str | None) -> Played:
         """Run synchronously, in a thread without a loop."""
         ...
 
-    async def play_async(self, script: Script, actions: Sequence[Tool], store: Store | str, key: str | None) -> Played:
+    async def play_async(
+        self, script: Script, actions: Sequence[Tool], store: Store | str | None, key: str | None
+    ) -> Played:
         """Run asynchronously."""
         ...
 
-    async def break_off(self, script: Script, actions: Sequence[Tool], store: Store | str, key: str | None) -> None:
+    async def break_off(
+        self, script: Script, actions: Sequence[Tool], store: Store | str | None, key: str | None
+    ) -> None:
         """Stream the run and stop listening once the first tool result is streamed, as a `break` does."""
         ...
