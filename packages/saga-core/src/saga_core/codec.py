@@ -26,6 +26,9 @@ MAX_WORDS = 2000
 MAX_DEPTH = 100
 """How deep a value may be nested."""
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+_SHORT = 4096
+
 
 def _foreign(value: Any) -> Any:
     model = cast("type[Any]", type(value))
@@ -68,6 +71,23 @@ def thaw(frozen: Raw | bytes) -> Any:
     return _decoder.decode(frozen)
 
 
+def is_plain(fields: dict[str, Any]) -> bool:
+    """Tell whether each value is short text, a 64-bit integer, a truth value or None: fit without a look inside."""
+    for name, value in fields.items():
+        kind = cast("type[Any]", type(value))
+        if type(name) is not str or not name.isascii():
+            return False
+        if kind is str:
+            if len(value) > _SHORT or not value.isascii():
+                return False
+        elif kind is int:
+            if not -_LARGEST <= value <= _LARGEST:
+                return False
+        elif value is not None and kind is not bool:
+            return False
+    return True
+
+
 def refuse_unfit(value: object, depth: int = MAX_DEPTH) -> None:
     """Check a thawed value for what JSON cannot hold: numbers that are not finite, keys that are not text.
 
@@ -85,10 +105,12 @@ def refuse_unfit(value: object, depth: int = MAX_DEPTH) -> None:
         for key, item in cast("dict[object, object]", value).items():
             if not isinstance(key, str):
                 raise ValueError(f"a mapping has a key of type {type(key).__qualname__}; JSON has text keys only")  # noqa: TRY004 -- one error for all that is unfit
-            refuse_unfit(item, depth - 1)
+            if type(item) not in _PLAIN:
+                refuse_unfit(item, depth - 1)
     elif isinstance(value, list):
         for item in cast("list[object]", value):
-            refuse_unfit(item, depth - 1)
+            if type(item) not in _PLAIN:
+                refuse_unfit(item, depth - 1)
 
 
 def encode(record: Record) -> bytes:
@@ -138,6 +160,10 @@ def bound(undo: object) -> Compensation:
     """
     if not isinstance(undo, Compensation):
         raise TypeError(f"it is a {type(undo).__qualname__}, not what an inverse's bind returns")
+    args = cast("dict[str, Any]", undo.args)
+    is_named = type(undo.inverse) is str and undo.inverse.isascii() and type(undo.version) is int
+    if is_named and type(args) is dict and is_plain(args):
+        return Compensation(undo.inverse, undo.version, dict(args))
     plain = thaw(freeze([undo.inverse, undo.version, undo.args]))
     refuse_unfit(plain)
     try:

@@ -33,32 +33,51 @@ class Attempt:
     Attributes:
         action: The action's registered name.
         version: The recorded version.
-        args: The arguments in the annotated types.
-        key: The idempotency key of this attempt.
-        started_at: When the intent was written.
         captured: What the capture returned, None before it ran.
         notes: The facts noted in mid-effect.
     """
 
-    __slots__ = ("action", "args", "captured", "key", "notes", "started_at", "version")
+    __slots__ = ("_args", "_key", "_started", "action", "captured", "notes", "version")
 
     def __init__(
         self,
         action: str,
         version: int,
-        args: Mapping[str, Any],
-        key: str,
-        started_at: datetime,
+        args: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+        key: str | Callable[[], str],
+        started_at: datetime | int,
         captured: Any,
         notes: Mapping[str, Any],
     ) -> None:
+        """Take the facts; a function among them is called when its fact is first asked for."""
+        self._args = args
+        self._key = key
+        self._started = started_at
         self.action = action
         self.version = version
-        self.args = args
-        self.key = key
-        self.started_at = started_at
         self.captured = captured
         self.notes = notes
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments in the annotated types."""
+        if callable(self._args):
+            self._args = self._args()
+        return self._args
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of this attempt."""
+        if callable(self._key):
+            self._key = self._key()
+        return self._key
+
+    @property
+    def started_at(self) -> datetime:
+        """When the intent was written."""
+        if isinstance(self._started, int):
+            self._started = datetime.fromtimestamp(self._started / 1e9, UTC)
+        return self._started
 
 
 class Call(Attempt, Generic[T]):
@@ -69,15 +88,8 @@ class Call(Attempt, Generic[T]):
     result: T
 
     def __init__(self, attempt: Attempt, result: T) -> None:
-        super().__init__(
-            attempt.action,
-            attempt.version,
-            attempt.args,
-            attempt.key,
-            attempt.started_at,
-            attempt.captured,
-            attempt.notes,
-        )
+        for name in Attempt.__slots__:
+            setattr(self, name, getattr(attempt, name))
         self.result = result
 
 
@@ -224,21 +236,28 @@ class Declaration:
         return _at_path(args, amount), named if isinstance(named, str) and named else None
 
     def attempt(
-        self, args: Raw, key: str, at: int, captured: Raw = EMPTY, notes: Mapping[str, Any] | None = None
+        self,
+        args: Raw,
+        key: str | Callable[[], str],
+        at: int,
+        captured: Raw = EMPTY,
+        notes: Mapping[str, Any] | None = None,
     ) -> Attempt:
         """Return an attempt as capture and probe see it: everything from the bytes that the log holds."""
-        recorded = thaw(args)
+        return Attempt(self.name, self.version, lambda: self._restored(args), key, at, thaw(captured), notes or {})
+
+    def _restored(self, args: Raw) -> dict[str, Any]:
+        recorded: dict[str, Any] = thaw(args)
         with contextlib.suppress(TypeError):
             hints = self.signature.hints()
-            recorded = {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
-        started = datetime.fromtimestamp(at / 1e9, UTC)
-        return Attempt(self.name, self.version, recorded, key, started, thaw(captured), notes or {})
+            return {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
+        return recorded
 
-    def attempt_of(self, step: StepView, key: str) -> Attempt:
+    def attempt_of(self, step: StepView, key: str | Callable[[], str]) -> Attempt:
         """Return a recorded step as capture and probe see it."""
         return self.attempt(step.args, key, step.at, step.captured, dict(step.notes))
 
-    def call_of(self, step: StepView, key: str, result: Any) -> Call[Any]:
+    def call_of(self, step: StepView, key: str | Callable[[], str], result: Any) -> Call[Any]:
         """Return the recorded step as undo sees it; `result` is the thawed one."""
         with contextlib.suppress(TypeError):  # a result that is not what the annotation says is shown as it is
             result = self.signature.restore_result(result)

@@ -33,7 +33,7 @@ from saga_core.records import (
     UndoIntended,
     UnwindBegan,
 )
-from saga_core.view import CaseView, RefusedView, SagaView, ScopeView, StepView, is_proven
+from saga_core.view import CaseView, RefusedView, SagaView, ScopeView, StepView, is_proven, may_hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -99,6 +99,15 @@ def apply(view: SagaView, record: Record) -> None:
         FoldError: The record does not fit.
     """
     check(view, record)
+    follow(view, record)
+
+
+def follow(view: SagaView, record: Record) -> None:
+    """Change the view by a record that was checked.
+
+    Raises:
+        FoldError: It names what is not there.
+    """
     try:
         _RULES[type(record)](view, record)
     except KeyError as missing:
@@ -173,8 +182,17 @@ def _order(view: SagaView, step: StepView) -> None:
         step.order = view.landed
 
 
+def _uncover(view: SagaView, step: StepView) -> None:
+    """Reopen what was found missing beside a step that was thought missing itself, and may have hidden it."""
+    for other in view.steps.values():
+        if other.state == "not_landed" and may_hide(step, other) and step.number not in other.beside:
+            other.beside = (*other.beside, step.number)
+
+
 def _applied(view: SagaView, record: Applied) -> None:
     step = view.steps[record.step]
+    if step.state == "not_landed":
+        _uncover(view, step)
     step.stray = record.stray
     _left(view, step)
     step.state = "applied"
@@ -269,6 +287,7 @@ def _case_opened(view: SagaView, record: CaseOpened) -> None:
         if step.state in {"undo_in_doubt", "undo_pending"} or (step.state == "applied" and view.is_doomed(step)):
             step.state = "undo_failed"
         elif step.state == "not_landed" and step.beside:
+            _uncover(view, step)
             step.state = "in_doubt"  # nobody can tell whether a neighbour hides it
 
 

@@ -18,7 +18,6 @@ class Proposal:
 
     Attributes:
         action: The action's registered name.
-        args: The arguments as they would be recorded.
         reversibility: The action's declared class.
         amount: The amount in the arguments, where the action declares `money=`.
         currency: Its currency.
@@ -26,12 +25,12 @@ class Proposal:
         recoverable: An undo is declared.
     """
 
-    __slots__ = ("action", "amount", "args", "currency", "recoverable", "reversibility", "undo_until")
+    __slots__ = ("_args", "action", "amount", "currency", "recoverable", "reversibility", "undo_until")
 
     def __init__(
         self,
         action: str,
-        args: Mapping[str, Any],
+        args: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         reversibility: Reversibility,
         *,
         amount: Decimal | None,
@@ -39,13 +38,21 @@ class Proposal:
         undo_until: datetime | None,
         recoverable: bool,
     ) -> None:
+        """Take the facts; where `args` is a function, it is called when a rule first asks for them."""
         self.action = action
-        self.args = args
+        self._args = args
         self.reversibility = reversibility
         self.amount = amount
         self.currency = currency
         self.undo_until = undo_until
         self.recoverable = recoverable
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments as they would be recorded."""
+        if callable(self._args):
+            self._args = self._args()
+        return self._args
 
 
 class Refuse:

@@ -51,9 +51,10 @@ class Inverse(Generic[P]):
             TypeError: The arguments do not fit the handler, or are not JSON.
             ValueError: A number among them is not finite or an argument is too large.
         """
-        bound = self.signature.bind(args, kwargs)
-        plain = codec.thaw(codec.freeze(bound))
-        codec.refuse_unfit(plain)
+        plain = self.signature.bind(args, kwargs)
+        if not codec.is_plain(plain):
+            plain = codec.thaw(codec.freeze(plain))
+            codec.refuse_unfit(plain)
         self.signature.convert(plain)
         return Compensation(self.name, self.version, plain)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _FREE: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
+_SCALARS = frozenset({str, int, bool, float})
 
 
 def _model(tp: Any, value: Any) -> Any:
@@ -90,7 +91,7 @@ class Signature:
         is_open: The function takes further arguments by name.
     """
 
-    __slots__ = ("_converts", "_defaults", "_fn", "_hints", "_required", "is_open", "names", "signature")
+    __slots__ = ("_defaults", "_fn", "_hints", "_placed", "_required", "is_open", "names", "signature")
 
     def __init__(self, fn: Callable[..., Any], *, what: str) -> None:
         """Read the parameters.
@@ -122,8 +123,12 @@ class Signature:
             )
         self.names = tuple(names)
         self._required = frozenset(names) - self._defaults.keys()
+        self._placed = tuple(
+            parameter.name
+            for parameter in self.signature.parameters.values()
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        )
         self._hints: dict[str, Any] | None = None
-        self._converts: dict[str, Any] | None = None
 
     def hints(self) -> dict[str, Any]:
         """Return the annotations, resolved at first use."""
@@ -159,18 +164,17 @@ class Signature:
         Raises:
             TypeError: They do not fit, with Python's own words.
         """
-        if args or self.is_open or not (kwargs.keys() >= self._required and len(kwargs) <= len(self.names)):
-            bound = self.signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            named = dict(bound.arguments)
-            if self.is_open:
-                last = next(reversed(self.signature.parameters))
-                named.update(named.pop(last, {}))
-            return named
-        if kwargs.keys() <= self.signature.parameters.keys():
-            return {**self._defaults, **kwargs}
-        self.signature.bind(**kwargs)
-        raise AssertionError("bind accepts what the names refuse")
+        if not self.is_open and len(args) <= len(self._placed):
+            named = {**self._defaults, **dict(zip(self._placed, args, strict=False)), **kwargs}
+            if len(named) == len(self.names) and kwargs.keys().isdisjoint(self._placed[: len(args)]):
+                return named
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named = dict(bound.arguments)
+        if self.is_open:
+            last = next(reversed(self.signature.parameters))
+            named.update(named.pop(last, {}))
+        return named
 
     def convert(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
         """Return recorded arguments in the annotated types.
@@ -196,6 +200,8 @@ def restore(value: Any, annotation: Any) -> Any:
     Raises:
         TypeError: It does not fit.
     """
+    if type(value) is annotation and annotation in _SCALARS:
+        return value
     if annotation in _FREE or isinstance(annotation, typing.TypeVar):
         return value
     if annotation is None or annotation is types.NoneType:

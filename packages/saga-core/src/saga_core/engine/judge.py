@@ -24,6 +24,9 @@ class Money(NamedTuple):
     currency: str | None
 
 
+_NO_MONEY = Money(None, None)
+
+
 def judge(call: Invocation, position: str, frozen: Raw) -> Money:
     """Return the call's money if the gate lets it through.
 
@@ -31,13 +34,14 @@ def judge(call: Invocation, position: str, frozen: Raw) -> Money:
         GateRefused: It does not; the refusal is logged, nothing was called.
     """
     declared = call.declared
-    args = codec.thaw(frozen)
-    amount, currency = declared.money_of(args)
-    problem = None if declared.money is None else _problem(amount, currency)
-    money = Money(Decimal(amount) if declared.money is not None and problem is None else None, currency)
+    money, problem = _NO_MONEY, None
+    if declared.money is not None:
+        amount, currency = declared.money_of(codec.thaw(frozen))
+        problem = _problem(amount, currency)
+        money = Money(None if problem else Decimal(amount), currency)
     proposal = Proposal(
         declared.name,
-        args,
+        lambda: codec.thaw(frozen),
         declared.reversibility,
         amount=money.amount,
         currency=money.currency,

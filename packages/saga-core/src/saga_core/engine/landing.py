@@ -14,7 +14,7 @@ from saga_core.engine.io import is_interrupt
 from saga_core.engine.session import log
 from saga_core.plan import declaration_of
 from saga_core.records import Applied, Missed
-from saga_core.view import PROVEN
+from saga_core.view import PROVEN, may_hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,23 +89,19 @@ def _log_answer(
 
 def _log_missed(session: Session, step: StepView) -> None:
     beside = _standing_beside(session, step)
-    is_again = step.state == "not_landed"
-    if is_again and beside and session.view.is_doomed(step):
+    steps = session.view.steps
+    if step.state == "not_landed" and any(steps[number].state != "applied" for number in beside):
         open_case(session, step, "it was not found, but a neighbour that could not be undone may hide it")
     else:
-        why = "the remote knows nothing of it"
-        session.append(Missed(step.number, session.clock.wall(), why, () if is_again else beside))
+        session.append(Missed(step.number, session.clock.wall(), "the remote knows nothing of it", beside))
 
 
 def _standing_beside(session: Session, step: StepView) -> tuple[int, ...]:
-    """Return the neighbours on the same resource that stand: undoing one of them can bring the lost effect back."""
-    if step.resource is None:
-        return ()
-    steps = session.view.steps
+    """Return what stands on the same resource: undoing it can bring the lost effect back."""
     return tuple(
-        number
-        for number in sorted(step.overlaps)
-        if steps[number].resource == step.resource and steps[number].state not in PROVEN
+        other.number
+        for other in session.view.steps.values()
+        if other.state not in PROVEN and may_hide(other, step)
     )
 
 
@@ -128,7 +124,7 @@ def land(session: Session, step: StepView, result: Any, *, stray: bool = False) 
         frozen, plain = codec.freeze(None), None
     if declared is not None and problem is None and declared.undo is not None:
         try:
-            call = declared.call_of(step, session.key_of(step.position, "do", step.attempt), plain)
+            call = declared.call_of(step, lambda: session.key_of(step.position, "do", step.attempt), plain)
             undo = codec.bound(declared.undo(call))
             undo_until = _deadline(declared.undo_within, call, session.clock.wall())
         except Exception as error:  # noqa: BLE001 -- the effect stands whatever the user's undo raises

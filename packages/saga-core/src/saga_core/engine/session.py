@@ -157,7 +157,7 @@ class Session:
             record = codec.cleaned(record)
             position = self.log.append(record)
         self.written = position
-        fold.apply(self.view, record)
+        fold.follow(self.view, record)
         self._torn = False
         return position
 

@@ -132,7 +132,7 @@ async def _look(
     declared = call.declared
     if declared.capture is None and declared.resource is None and declared.keyed_undo is None:
         return EMPTY, None, None
-    seen = declared.attempt(frozen, call.session.key_of(position, "do", attempt), at)
+    seen = declared.attempt(frozen, lambda: call.session.key_of(position, "do", attempt), at)
     captured = EMPTY
     if declared.capture is not None:
         read = await call.io.ask(declared.capture, seen)
