@@ -5,6 +5,7 @@ session when the run has ended. What the tools do is recorded by the actions tha
 Each verb that waits has a twin ending in `_sync`, which needs no event loop and blocks.
 """
 
+from saga_core.adapter.doubt import may_have_landed
 from saga_core.adapter.session import Recorded, Session
 
-__all__ = ["Recorded", "Session"]
+__all__ = ["Recorded", "Session", "may_have_landed"]
