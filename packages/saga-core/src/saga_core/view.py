@@ -25,6 +25,13 @@ def is_proven(step: StepView) -> bool:
     return step.state in PROVEN and not (step.state == "not_landed" and step.beside)
 
 
+def may_hide(other: StepView, step: StepView) -> bool:
+    """Tell whether the other step, where it stands, can stand on top of this one: it changed the same thing later."""
+    if step.resource is None or other.resource != step.resource:
+        return False
+    return other.number > step.number or other.number in step.overlaps
+
+
 class StepView:
     """One step as the records so far tell it."""
 

@@ -196,7 +196,7 @@ class Run:
                 acts[item].append(fate)
         undoing: dict[str, Callable[[], object]] = {
             "raises": lose,
-            "already": lambda: self.by_a_person(item),
+            "already": self.by_a_person,
             "conflict": lambda: Conflict(wrote=1, found=2),
             "pending": lambda: Pending("re_1", check_after=NOW),
             "nonsense": lambda: "nonsense",
@@ -210,9 +210,12 @@ class Run:
             self.world.after_undo[item].append(lose)
         return item
 
-    def by_a_person(self, item: str) -> AlreadyUndone:
+    def by_a_person(self) -> AlreadyUndone:
+        """Give back the charge of the step being undone; another one of its item is another step's."""
+        step = current_step()
+        key = ids.step_key(step.saga_id, step.position, "do", step.attempt)
         for charge in self.world.charges:
-            if charge.item == item and charge.back is None:
+            if charge.key == key and charge.back is None:
                 charge.back = "a person"
         return AlreadyUndone()
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from saga_core import Attempt, Conflict, Landed, NotLanded, Saga, Store, Unknown, saga_scope
 
 from .world import Cut, Lost, World, declare, in_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from .world import Tools
 
 SOON = timedelta(milliseconds=60)
 
@@ -266,3 +271,125 @@ def test_what_a_failed_savepoint_uncovers_is_asked_about_before_the_commit(
     assert ended.error is None
     assert world.standing == []
     assert (ended.saga.report.state, ended.saga.report.is_clean) == ("committed", True)
+
+
+def topmost(world: World) -> Callable[[Attempt], Any]:
+    """Return a probe of things that hold one value each: it sees a charge only while no later one stands on top."""
+
+    async def probe(attempt: Attempt) -> Any:
+        on_it = [item for item in world.standing if item.startswith(named(attempt))]
+        item = attempt.args["item"]
+        return Landed({"id": world.find(attempt.key), "item": item}) if on_it[-1:] == [item] else NotLanded()
+
+    return probe
+
+
+async def landed(tools: Tools, world: World, item: str) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Return as soon as a charge has landed; awaiting what is returned loses its answer."""
+    is_there, go = asyncio.Event(), asyncio.Event()
+
+    async def stay() -> None:
+        is_there.set()
+        await go.wait()
+        raise Lost
+
+    async def lose() -> None:
+        go.set()
+        with pytest.raises(Lost):
+            await call
+
+    world.after[item].append(stay)
+    call = asyncio.ensure_future(tools.charge(item))
+    await is_there.wait()
+    return lose
+
+
+@pytest.mark.parametrize("end", ["fails", "commits"])
+def test_what_one_missing_effect_hid_of_another_is_found_and_undone(store: Store, world: World, end: str) -> None:
+    """Of two effects under a third only the upper one is seen when that is gone, and the lower one is asked first."""
+    tools = declare(world, resource=named, probe=topmost(world), lands_within=timedelta(0))
+
+    async def body(saga: Saga) -> None:
+        lose_lower = await landed(tools, world, "a.lower")
+        lose_upper = await landed(tools, world, "a.upper")
+        with pytest.raises(ZeroDivisionError):
+            async with saga_scope():
+                await tools.charge("a.top")
+                await lose_upper()
+                await lose_lower()
+                assert [step.state for step in saga.report.steps] == ["not_landed", "not_landed", "applied"]
+                raise ZeroDivisionError
+        if end == "fails":
+            raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert world.standing == []
+    assert ended.states == ["undone", "undone", "undone"]
+    assert ended.saga.report.is_clean
+    assert ended.saga.report.state == ("rolled_back" if end == "fails" else "committed")
+
+
+def test_what_a_step_of_the_outer_scope_hides_is_asked_about_when_that_is_undone(store: Store, world: World) -> None:
+    """It was asked about a second time when its own scope failed; what hides it by then began after the first time."""
+    tools = declare(world, resource=named, probe=topmost(world), lands_within=timedelta(0))
+
+    async def body(saga: Saga) -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with saga_scope():
+                lose_lower = await landed(tools, world, "a.lower")
+                await tools.charge("a.inner")
+                await lose_lower()
+                await tools.charge(saga, "a.outer")
+                raise ZeroDivisionError
+        assert [step.state for step in saga.report.steps] == ["not_landed", "undone", "applied"]
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert world.standing == []
+    assert ended.states == ["undone", "undone", "undone"]
+    assert ended.saga.report.is_clean
+
+
+def test_what_a_remote_that_cannot_tell_may_hide_is_not_said_to_be_missing(store: Store, world: World) -> None:
+    see = topmost(world)
+
+    async def probe(attempt: Attempt) -> Any:
+        is_down = attempt.args["item"] == "a.upper" and "a.top" not in world.standing
+        return Unknown("down") if is_down else await see(attempt)
+
+    tools = declare(world, resource=named, probe=probe, lands_within=timedelta(0))
+
+    async def body(saga: Saga) -> None:
+        lose_lower = await landed(tools, world, "a.lower")
+        lose_upper = await landed(tools, world, "a.upper")
+        await tools.charge("a.top")
+        await lose_upper()
+        await lose_lower()
+        raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert world.standing == ["a.lower", "a.upper"]
+    assert ended.states == ["in_doubt", "in_doubt", "undone"]
+    assert ended.saga.report.state == "needs_human"
+    assert len(ended.saga.report.cases) == 2
+
+
+def test_a_commit_puts_what_a_neighbour_that_is_not_undone_may_hide_before_a_person(store: Store, world: World) -> None:
+    """Whoever undoes the neighbour by hand brings it back."""
+    tools = declare(world, resource=named, probe=topmost(world), lands_within=timedelta(0))
+    world.on_undo["a.above"].append(lambda: Conflict(wrote=1, found=2))
+
+    async def body(saga: Saga) -> None:
+        lose_below = await landed(tools, world, "a.below")
+        with pytest.raises(ZeroDivisionError):
+            async with saga_scope():
+                await tools.charge("a.above")
+                await lose_below()
+                raise ZeroDivisionError
+
+    ended = in_scope(store, body)
+    assert ended.error is None
+    assert world.standing == ["a.below", "a.above"]
+    assert ended.states == ["in_doubt", "conflict"]
+    assert ended.saga.report.state == "committed"
+    assert len(ended.saga.report.cases) == 2

@@ -243,8 +243,8 @@ async def finish(io: Io, session: Session, move: Move) -> None:
             janitor.take(session, move.due)
         return
     view = session.view
-    for step in uncased(view):
-        open_case(session, step, f"nothing more can be done about it here: it is {step.state.replace('_', ' ')}")
+    while left := uncased(view):  # a case about one step can put a neighbour in doubt, too
+        open_case(session, left[0], f"nothing more can be done about it here: it is {left[0].state.replace('_', ' ')}")
     if view.ended != "committed":  # a commit stays one, whatever is found out after it
         at = session.clock.wall()
         session.append(RolledBack(at) if all(map(is_proven, view.steps.values())) else Parked(at))

@@ -99,9 +99,7 @@ def _log_missed(session: Session, step: StepView) -> None:
 def _standing_beside(session: Session, step: StepView) -> tuple[int, ...]:
     """Return what stands on the same resource: undoing it can bring the lost effect back."""
     return tuple(
-        other.number
-        for other in session.view.steps.values()
-        if other.state not in PROVEN and may_hide(other, step)
+        other.number for other in session.view.steps.values() if other.state not in PROVEN and may_hide(other, step)
     )
 
 
