@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set as AbstractSet
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -63,14 +64,17 @@ class Harness(Protocol):
 
     A process that is to be killed makes itself the same harness: its class stands at the top level of a module, and its
     attributes can be pickled.
-
-    Attributes:
-        name: The framework, and the way in which it calls tools, if it has several.
-        forms: What the framework can do; scenarios of other forms are not for it.
     """
 
-    name: str
-    forms: AbstractSet[Form]
+    @property
+    def name(self) -> str:
+        """The framework, and the way in which it calls tools, if it has several."""
+        ...
+
+    @property
+    def forms(self) -> AbstractSet[Form]:
+        """What the framework can do; scenarios of other forms are not for it."""
+        ...
 
     def play(self, script: Script, actions: Sequence[Tool], store: Store | str | None, key: str | None) -> Played:
         """Run synchronously, in a thread without a loop."""
