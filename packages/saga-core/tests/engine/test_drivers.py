@@ -25,6 +25,7 @@ from saga_core import (
     current_saga,
     current_step,
     inverse,
+    read_only,
     saga_scope,
 )
 from saga_core.errors import ScopeMisuse, WrongThread
@@ -48,6 +49,20 @@ def test_a_synchronous_action_on_the_loops_thread_is_refused_with_the_way_out(st
     assert ended.error is None
     assert world.sent == ["charge hotel"]
     assert len(ended.states) == 1
+
+
+def test_an_asynchronous_action_that_makes_no_step_has_a_blocking_form_too(store: Store) -> None:
+    async def look_up(name: str) -> str:
+        await asyncio.sleep(0)
+        return f"{name} is known"
+
+    read = read_only(unique("drivers.look_up"))(look_up)
+    free = compensable(unique("drivers.write_down"), outside="allow")(look_up)
+    assert free.blocking()("Ann") == "Ann is known"
+    with saga_scope(store=store) as saga:
+        assert read.blocking()("Ann") == "Ann is known"
+        assert read.blocking()(saga, "Bob") == "Bob is known"
+    assert saga.report.steps == ()
 
 
 def test_a_plain_with_on_a_loops_thread_is_refused(store: Store) -> None:

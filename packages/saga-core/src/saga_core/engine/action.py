@@ -112,10 +112,10 @@ class Action(_Declared[P, T]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Record the call, run it, record its outcome and return its result."""
         if self._declaration.reversibility == "read_only":
-            return self._fn(*_without_saga(args), **kwargs)
+            return self._plainly(_without_saga(args), kwargs)
         node, args = self._place(args)
         if node is None:
-            return self._fn(*args, **kwargs)
+            return self._plainly(args, kwargs)
         if on_loop_thread():
             raise WrongThread(
                 f"{self.name!r} is synchronous and was called on an event loop's own thread, which it would block",
@@ -124,6 +124,12 @@ class Action(_Declared[P, T]):
                 next=f"write `await asyncio.to_thread({self.__name__}, ...)`, or declare an `async def`",
             )
         return drive(run_step(SYNC, node, self._declaration, self._fn, self._label, args=args, kwargs=kwargs))
+
+    def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function without a record; an asynchronous one, taken by `blocking`, on the private loop."""
+        if inspect.iscoroutinefunction(self._fn):
+            return drive(SYNC.ask(self._fn, *args, **kwargs))
+        return self._fn(*args, **kwargs)
 
 
 class AsyncAction(_Declared[P, T]):
