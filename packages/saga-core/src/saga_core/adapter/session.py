@@ -18,7 +18,7 @@ from saga_core.engine.io import ASYNC, SYNC, drive
 from saga_core.engine.leaving import leave, leave_on_loop
 from saga_core.engine.node import Node
 from saga_core.engine.rewind import rewind
-from saga_core.engine.saga import Saga
+from saga_core.engine.saga import Saga, ambient_node
 from saga_core.engine.terms import HALF_A_MINUTE, NO_TAGS, Terms, may_end, open_node, refuse_unfit, savepoint, watch
 from saga_core.errors import RollbackIncomplete, ScopeMisuse
 
@@ -189,6 +189,18 @@ class Session:
         is_inside = inner is not None and inner.session is self._node.session and self._node.holds(inner.path)
         outer = inner if inner is not None and is_inside and not inner.is_over else self._node
         return Body(outer if place is None else Node(outer.session, outer, outer.path, place=_quoted(place)))
+
+    @staticmethod
+    def body_here(place: str) -> Body | None:
+        """Return a body in the innermost scope that is open in this context, whoever opened it; None outside.
+
+        For a tool's body in a user's own `saga_scope`, without a session of the adapter around it.
+
+        Raises:
+            ValueError: The place is empty.
+        """
+        scope = ambient_node()
+        return None if scope is None else Body(Node(scope.session, scope, scope.path, place=_quoted(place)))
 
     def savepoint(self, name: str, *, place: str | None = None) -> Session:
         """Open a part of the saga that can be unwound on its own.
