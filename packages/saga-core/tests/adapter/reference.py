@@ -93,24 +93,19 @@ class Agent:
 
 
 class Reference:
-    """The adapter, as a harness: a session for each run, a body around each tool, an end that is told the error.
-
-    Attributes:
-        name: The framework.
-        forms: What it can do.
-    """
+    """The adapter, as a harness: a session for each run, a body around each tool, an end that is told the error."""
 
     name = "reference"
     forms: frozenset[Form] = frozenset({"sync", "async", "stream"})
 
     def play(self, script: Script, actions: Sequence[Tool], store: Store | str | None, key: str | None) -> Played:
-        session = Session.open_sync("agent", store=store, key=key)
-        agent = Agent(script, actions, session.body)
+        session = Session.open_sync("agent", **self.terms(store, key))
+        agent = Agent(script, actions, self.around(session))
         session.run_began()
         try:
             answer = agent.run()
         except BaseException as error:
-            session.end_sync(error)
+            self.fail_sync(session, error)
             raise
         session.run_ended()
         session.end_sync()
@@ -131,14 +126,26 @@ class Reference:
     async def streamed(
         self, script: Script, actions: Sequence[Tool], store: Store | str | None, key: str | None
     ) -> AsyncIterator[str]:
-        session = await Session.open("agent", store=store, key=key)
-        agent = Agent(script, actions, session.body)
+        session = await Session.open("agent", **self.terms(store, key))
+        agent = Agent(script, actions, self.around(session))
         session.run_began()
         try:
             async for text in agent.stream():
                 yield text
         except BaseException as error:
-            await session.end(error)
+            await self.fail(session, error)
             raise
         session.run_ended()
         await session.end()
+
+    def terms(self, store: Store | str | None, key: str | None) -> dict[str, Any]:
+        return {"store": store, "key": key}
+
+    def around(self, session: Session) -> Around:
+        return session.body
+
+    async def fail(self, session: Session, error: BaseException) -> None:
+        await session.end(error)
+
+    def fail_sync(self, session: Session, error: BaseException) -> None:
+        session.end_sync(error)

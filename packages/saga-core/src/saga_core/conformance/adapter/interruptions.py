@@ -93,11 +93,11 @@ async def _begun(stage: Stage, run: asyncio.Future[Any], tools: int) -> None:
 async def _land_late(stage: Stage, run: asyncio.Future[Any]) -> None:
     """Release the tool once the run was given the time to end without it."""
     ended, _ = await asyncio.wait({run}, timeout=_A_MOMENT)
+    is_early = bool(ended) and not set(stage.ledger.begun) <= set(stage.ledger.landed)
     stage.ledger.release()
     await asyncio.wait({run}, timeout=PATIENCE)
     expect(run.done(), "the run should end when its tool has: it hangs")
-    if ended and not set(stage.ledger.begun) <= set(stage.ledger.landed):
-        raise AssertionError("the run was over while its tool still worked; it should wait for it, and undo it")
+    expect(not is_early, "the run was over while its tool still worked; it should wait for it, and undo it")
 
 
 def a_stream_that_is_broken_off_is_undone_and_starts_nothing_more(stage: Stage) -> None:

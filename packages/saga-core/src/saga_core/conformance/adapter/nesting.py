@@ -53,6 +53,8 @@ def a_run_that_answered_is_kept_with_the_scope_around_it(stage: Stage) -> None:
     stage.stand("a", "b")
     stage.are_undone()
     stage.ended("committed")
+    recorded = [step.action for step in stage.sagas()[0].steps.values()]
+    expect(recorded == [charge.name, reserve.name], f"the run's steps should be the scope's; there it has {recorded}")
 
 
 def a_failed_run_undoes_its_own_part_of_the_scope_around_it(stage: Stage) -> None:
