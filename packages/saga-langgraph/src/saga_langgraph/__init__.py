@@ -1,6 +1,8 @@
-"""Undo for LangGraph and LangChain agents, over saga_core.
+"""Undo for LangGraph and LangChain agents, over saga_core."""
 
-This version exports nothing: the adapter is not part of it. An action of saga_core can be called from a tool's body.
-"""
+from saga_langgraph.graph import with_saga
+from saga_langgraph.middleware import SagaMiddleware
+from saga_langgraph.node import saga_node
+from saga_langgraph.tool import saga_tools
 
-__all__: list[str] = []
+__all__ = ["SagaMiddleware", "saga_node", "saga_tools", "with_saga"]
