@@ -1,6 +1,7 @@
-"""Undo for the OpenAI Agents SDK, over saga_core.
+"""Undo for the OpenAI Agents SDK, over saga_core."""
 
-This version exports nothing: the adapter is not part of it. An action of saga_core can be called from a tool's body.
-"""
+from saga_openai.outcome import report_of
+from saga_openai.runner import SagaRunner
+from saga_openai.tool import saga_tools
 
-__all__: list[str] = []
+__all__ = ["SagaRunner", "report_of", "saga_tools"]
