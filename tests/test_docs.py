@@ -55,6 +55,7 @@ def test_a_page_that_promises_another_output_is_noticed(tmp_path: Path) -> None:
 def test_the_list_of_errors_is_complete_and_says_what_the_classes_say() -> None:
     for vendor in ("postgres", "salesforce", "stripe"):
         importlib.import_module(f"saga_connectors.{vendor}")
+    importlib.import_module("saga_crewai.errors")
     text = (ROOT / "docs" / "reference" / "errors.md").read_text()
     listed = re.findall(r"^\| (SG\d{3}) \| `(\w+)` \| (.*) \|$", text, re.MULTILINE)
     known = [

@@ -16,7 +16,7 @@ class SagaError(Exception):
 
     Attributes:
         code: Stable code of the class (`SG1xx` gate, `SG2xx` step, `SG3xx` scope, `SG4xx` store, `SG5xx` declaration,
-            `SG6xx` connectors).
+            `SG6xx` connectors, `SG7xx` adapters).
         saga_id: The saga concerned, if one is.
         world: What happened to the outside world.
         next: What to do now.

@@ -1,6 +1,9 @@
-"""Undo for CrewAI crews and flows, over saga_core.
+"""Undo for CrewAI: what a crew's tools did is undone when the crew fails.
 
-This version exports nothing: the adapter is not part of it. An action of saga_core can be called from a tool's body.
+`saga_tools` makes CrewAI tools of saga_core's actions, and `crew_saga` is the block around the kickoff.
 """
 
-__all__: list[str] = []
+from saga_crewai.crew import crew_saga
+from saga_crewai.tools import saga_tools
+
+__all__ = ["crew_saga", "saga_tools"]
