@@ -150,8 +150,12 @@ def is_reopened(view: SagaView, step: StepView) -> bool:
     """A step once found not landed is asked again when its neighbours are undone, as far as they can be."""
     if step.state != "not_landed" or not step.beside:
         return False
+    cased = {case.step for case in view.open_cases}
     beside = [view.steps[number] for number in step.beside]
-    is_moving = any(other.state in OPEN or (other.state == "applied" and view.is_doomed(other)) for other in beside)
+    is_moving = any(
+        (other.state in OPEN or (other.state == "applied" and view.is_doomed(other))) and other.number not in cased
+        for other in beside
+    )
     return not is_moving and any(other.state != "applied" for other in beside)
 
 

@@ -89,17 +89,36 @@ calls = st.builds(
     st.integers(0, 3),
     st.booleans(),
 )
-blocks = st.recursive(
-    st.builds(Block, st.lists(calls, max_size=4).map(tuple)),
-    lambda inner: st.builds(
-        Block,
-        st.lists(calls | inner, max_size=4).map(tuple),
-        st.booleans(),
-        st.sampled_from([None, "succeed", "fail", "rollback"]),
-    ),
-    max_leaves=4,
-)
+
+
+def nested(calls: st.SearchStrategy[Call], *, max_leaves: int) -> st.SearchStrategy[Block]:
+    """Return programs of these calls, in blocks within blocks."""
+    return st.recursive(
+        st.builds(Block, st.lists(calls, max_size=4).map(tuple)),
+        lambda inner: st.builds(
+            Block,
+            st.lists(calls | inner, max_size=4).map(tuple),
+            st.booleans(),
+            st.sampled_from([None, "succeed", "fail", "rollback"]),
+        ),
+        max_leaves=max_leaves,
+    )
+
+
+blocks = nested(calls, max_leaves=4)
 ends = st.sampled_from(["succeed", "fail", "rollback"])
+piles = st.builds(
+    Call,
+    st.sampled_from(["ok", "lost_landed", "lost_landed", "lost_missed"]),
+    st.sampled_from(["masked", "masked", "clear", "blind_till_end", "blind", "none"]),
+    st.sampled_from(["ok", "ok", "ok", "raises", "answer_lost", "already", "conflict", "pending"]),
+    st.just("r"),
+    st.integers(0, 3),
+    st.booleans(),
+)
+"""Calls that change one thing: what one left there hides what another did."""
+
+pile_blocks = nested(piles, max_leaves=6)
 
 
 def turning(turns: int, act: Callable[[], object] | None) -> Callable[[], Awaitable[None]]:
@@ -156,22 +175,24 @@ class Run:
             return Landed({"id": self.world.charges[0].id, "item": item})
         if self.lie == "not landed":
             return NotLanded()
-        if found is None or (call.sight == "masked" and self.is_masked(found, call)):
+        made = next((charge for charge in self.world.charges if charge.id == found), None)
+        if made is None or (call.sight == "masked" and self.above(made)):
             return NotLanded()
-        return Landed({"id": found, "item": item})
+        return Landed({"id": made.id, "item": item})
 
     def is_hidden(self, charge: Charge) -> bool:
         """Tell whether nobody can see a charge: a later one of the resource stands on top of it."""
         call = self.items[charge.item]
-        return charge.back is None and call.sight == "masked" and self.is_masked(charge.id, call)
+        return charge.back is None and call.sight == "masked" and bool(self.above(charge))
 
-    def is_masked(self, charge_id: str, call: Call) -> bool:
-        charges = self.world.charges
-        behind = next(index for index, charge in enumerate(charges) if charge.id == charge_id) + 1
-        return any(
-            charge.back is None and self.items[charge.item].resource == call.resource is not None
-            for charge in charges[behind:]
-        )
+    def above(self, charge: Charge) -> list[Charge]:
+        """Return the later charges of the resource that stand."""
+        charges, resource = self.world.charges, self.items[charge.item].resource
+        return [
+            other
+            for other in charges[charges.index(charge) + 1 :]
+            if other.back is None and self.items[other.item].resource == resource is not None
+        ]
 
     async def observe(self, _: Pending, charge_id: str) -> None:
         self.world.refund(charge_id, current_step().key)
@@ -375,11 +396,13 @@ def check_steps(view: SagaView, run: Run) -> None:
     """Compare each step's state with what its key did to the world."""
     assert view.began is not None
     world = run.world
-    for step in view.steps.values():
-        key = ids.step_key(view.began.saga, step.position, "do", step.attempt)
+    steps = {ids.step_key(view.began.saga, step.position, "do", step.attempt): step for step in view.steps.values()}
+    for key, step in steps.items():
         made = [charge for charge in world.charges if charge.key == key]
         assert len(made) <= 1
         if made and step.state == "not_landed" and run.is_hidden(made[0]):
+            above = [steps[charge.key].state for charge in run.above(made[0])]
+            assert "applied" in above, "nobody is told what may come back"
             continue
         if not made:
             assert step.state in {"not_landed", "in_doubt"}, "an effect is reported that never was"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from .programs import Block, Call, End, blocks, check, ends
+from .programs import Block, Call, End, blocks, check, ends, pile_blocks
 
 strays = st.sampled_from(["undo", "case"])
 
@@ -34,6 +34,14 @@ def test_a_program_that_is_cancelled_anywhere_is_told_what_stands(
     block: Block, end: End, stray: str, cancels: list[int]
 ) -> None:
     event(check(block, end, stray=stray, cancels=cancels))
+
+
+@settings(max_examples=150, deadline=None)
+@given(block=pile_blocks, end=ends, stray=strays, cancels=st.none() | st.lists(st.integers(0, 60), max_size=2))
+def test_effects_on_one_thing_that_hide_each_other_are_all_told(
+    block: Block, end: End, stray: str, cancels: list[int] | None
+) -> None:
+    event(check(block, end, stray=stray, is_async=True, cancels=cancels or []))
 
 
 def without_retries(block: Block) -> Block:

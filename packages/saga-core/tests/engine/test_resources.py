@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from saga_core import Attempt, Conflict, Landed, NotLanded, Saga, Store, Unknown, saga_scope
+from saga_core.engine import recall
 
 from .world import Cut, Lost, World, declare, in_scope
 
@@ -393,3 +394,43 @@ def test_a_commit_puts_what_a_neighbour_that_is_not_undone_may_hide_before_a_per
     assert ended.states == ["in_doubt", "conflict"]
     assert ended.saga.report.state == "committed"
     assert len(ended.saga.report.cases) == 2
+
+
+@pytest.mark.parametrize("top", ["undone", "in doubt"])
+def test_a_commit_asks_about_what_an_undone_stray_uncovers_beside_a_doubt(
+    store: Store, world: World, monkeypatch: pytest.MonkeyPatch, top: str
+) -> None:
+    """The doubt has its case and goes on; it does not keep the others from being asked about, nor from a case."""
+    monkeypatch.setattr(recall, "_SETTLE_WITHIN", 0.05)
+    see = topmost(world)
+    is_ending = False
+
+    async def probe(attempt: Attempt) -> Any:
+        item = attempt.args["item"]
+        is_down = item == "a.base" or (item == "a.top" and not is_ending) or (item == "a.top" and top == "in doubt")
+        return Unknown("down") if is_down else await see(attempt)
+
+    tools = declare(world, resource=named, probe=probe, lands_within=timedelta(0))
+
+    async def body(saga: Saga) -> None:
+        nonlocal is_ending
+        lose_base = await landed(tools, world, "a.base")
+        lose_middle = await landed(tools, world, "a.middle")
+        lose_top = await landed(tools, world, "a.top")
+        for lose in (lose_base, lose_middle, lose_top):
+            await lose()
+        assert [step.state for step in saga.report.steps] == ["in_doubt", "not_landed", "in_doubt"]
+        is_ending = True
+
+    ended = in_scope(store, body)
+    assert ended.error is None
+    report = ended.saga.report
+    assert report.state == "committed"
+    if top == "undone":
+        assert world.standing == ["a.base"]
+        assert ended.states == ["in_doubt", "undone", "undone"]
+        assert len(report.cases) == 1
+    else:
+        assert world.standing == ["a.base", "a.middle", "a.top"]
+        assert ended.states == ["in_doubt", "in_doubt", "in_doubt"]
+        assert len(report.cases) == 3

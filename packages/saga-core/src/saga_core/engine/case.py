@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from saga_core.view import StepView
 
 
+MAY_BE_HIDDEN = "it was not found, but a neighbour that is not undone may hide it"
+"""What a person must know of a step that was found missing while nobody can tell what a neighbour hides."""
+
+
 def open_case(session: Session, step: StepView | None, words: str, *, logged: str | None = None) -> None:
     """Put something before a person; `logged` are the words for the log line where `words` hold values."""
     with session.lock:

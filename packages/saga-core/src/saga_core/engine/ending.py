@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from saga_core.clock import seconds
 from saga_core.engine import janitor
-from saga_core.engine.case import open_case
+from saga_core.engine.case import MAY_BE_HIDDEN, open_case
 from saga_core.engine.notes import note
 from saga_core.engine.session import log
 from saga_core.engine.unwind import unwind
@@ -162,8 +162,7 @@ async def _commit(io: Io, node: Node, until: int) -> bool:
     if any(is_unsettled(session.view, step) for step in session.view.steps.values()):
         session.append(Committing(session.clock.wall()))
         await unwind(io, session, lambda _: True, wait_until=until, work_until=until)
-        for step in list(session.view.steps.values()):
-            _leave_to_a_person(session, step)
+        _leave_to_a_person(session)
     with session.lock:
         if node.is_cancelled:
             return False
@@ -194,12 +193,18 @@ def is_unsettled(view: SagaView, step: StepView) -> bool:
     return step.state == "not_landed" and not is_proven(step) and (view.is_doomed(step) or is_reopened(view, step))
 
 
-def _leave_to_a_person(session: Session, step: StepView) -> None:
-    """Open a case for a step that the commit finds unsettled."""
+def _leave_to_a_person(session: Session) -> None:
+    """Open a case for each step that the commit finds unsettled; one can put a neighbour in doubt, too."""
     view = session.view
-    if is_unsettled(view, step) and not any(case.step == step.number for case in view.open_cases):
+    while True:
+        cased = {case.step for case in view.open_cases}
+        left = [step for step in view.steps.values() if is_unsettled(view, step) and step.number not in cased]
+        if not left:
+            return
+        step = left[0]
         words = "landed, unknown to its caller" if step.stray else step.state.replace("_", " ")
-        open_case(session, step, f"the saga committed while it was {words}")
+        is_missing = step.state == "not_landed"
+        open_case(session, step, MAY_BE_HIDDEN if is_missing else f"the saga committed while it was {words}")
 
 
 async def _commit_barrier(io: Io, session: Session, written: int) -> None:
@@ -244,7 +249,8 @@ async def finish(io: Io, session: Session, move: Move) -> None:
         return
     view = session.view
     while left := uncased(view):  # a case about one step can put a neighbour in doubt, too
-        open_case(session, left[0], f"nothing more can be done about it here: it is {left[0].state.replace('_', ' ')}")
+        words = f"nothing more can be done about it here: it is {left[0].state.replace('_', ' ')}"
+        open_case(session, left[0], MAY_BE_HIDDEN if left[0].state == "not_landed" else words)
     if view.ended != "committed":  # a commit stays one, whatever is found out after it
         at = session.clock.wall()
         session.append(RolledBack(at) if all(map(is_proven, view.steps.values())) else Parked(at))

@@ -9,7 +9,7 @@ from saga_core import codec
 from saga_core.answers import Compensation, Landed, NotLanded, Unknown
 from saga_core.clock import SECOND, nanoseconds
 from saga_core.engine.asking import ask_again, with_step
-from saga_core.engine.case import open_case
+from saga_core.engine.case import MAY_BE_HIDDEN, open_case
 from saga_core.engine.io import is_interrupt
 from saga_core.engine.session import log
 from saga_core.plan import declaration_of
@@ -91,7 +91,7 @@ def _log_missed(session: Session, step: StepView) -> None:
     beside = _standing_beside(session, step)
     steps = session.view.steps
     if step.state == "not_landed" and any(steps[number].state != "applied" for number in beside):
-        open_case(session, step, "it was not found, but a neighbour that could not be undone may hide it")
+        open_case(session, step, MAY_BE_HIDDEN)
     else:
         session.append(Missed(step.number, session.clock.wall(), "the remote knows nothing of it", beside))
 
