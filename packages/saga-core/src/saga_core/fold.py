@@ -142,6 +142,11 @@ def _adopted(view: SagaView, record: Adopted) -> None:
 
 
 def _scope_opened(view: SagaView, record: ScopeOpened) -> None:
+    again = view.scopes.get(record.scope)
+    if again is not None and again.unwinding:  # what was to be undone in it still is
+        inside = record.scope + "."
+        steps = (step for step in view.steps.values() if step.scope == record.scope or step.scope.startswith(inside))
+        view.doomed += [(step.number, step.number) for step in steps if not is_proven(step)]
     view.scopes[record.scope] = ScopeView(record.scope, record.parent, record.name)
 
 

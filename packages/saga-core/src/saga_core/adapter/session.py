@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
-from urllib.parse import quote
 
 from saga_core import codec, registry
+from saga_core.adapter.body import Body, placed
 from saga_core.adapter.notice import notice_of
+from saga_core.adapter.place import is_at, quoted
 from saga_core.clock import seconds
-from saga_core.engine.context import AMBIENT
+from saga_core.engine.context import STEP
 from saga_core.engine.ending import drain
 from saga_core.engine.io import ASYNC, SYNC, drive
 from saga_core.engine.leaving import leave, leave_on_loop
-from saga_core.engine.node import Node
 from saga_core.engine.rewind import rewind
 from saga_core.engine.saga import Saga, ambient_node
 from saga_core.engine.terms import HALF_A_MINUTE, NO_TAGS, Terms, may_end, open_node, refuse_unfit, savepoint, watch
@@ -24,9 +25,10 @@ from saga_core.errors import RollbackIncomplete, ScopeMisuse
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
-    from types import TracebackType
 
     from saga_core.engine.action import Action, AsyncAction
+    from saga_core.engine.io import Io
+    from saga_core.engine.node import Node
     from saga_core.gate import Gate
     from saga_core.report import Report
     from saga_core.stores import Store
@@ -35,7 +37,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_live: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+_live: weakref.WeakSet[Session] = weakref.WeakSet()
+_live_lock = threading.Lock()
+
+_GRACE = 2.0
+"""Seconds that a second ending is waited for longer than the first may take."""
 
 
 class Recorded(NamedTuple):
@@ -67,7 +73,9 @@ class Session:
         self._limits = terms.limits
         self._lock = threading.Lock()
         self._runs = 0
-        self._is_ended = False
+        self._is_claimed = False
+        self._ending: Future[None] = Future()
+        node.stays_closed = True
         self.saga = Saga(node, terms.name)
 
     def __repr__(self) -> str:
@@ -128,27 +136,30 @@ class Session:
         session = cls(node, terms)
         watch(session, node)
         if terms.key is not None:
-            _live[terms.key] = session
+            with _live_lock:
+                _live.add(session)
         return session
 
     @staticmethod
     def join(key: str) -> Session | None:
         """Return the session of this process that was opened under the key and has not ended; None if there is none.
 
-        For a tool's body that has lost its context, in whatever thread or task it runs.
+        For a tool's body that has lost its context, in whatever thread or task it runs. None, too, where sagas of
+        several stores have the key: nobody can tell which one is meant.
         """
-        session = _live.get(key)
-        return None if session is None or session.is_ended else session
+        with _live_lock:
+            found = [session for session in _live if session.saga.key == key and not session.is_ended]
+        return found[0] if len(found) == 1 else None
 
     @property
     def is_ended(self) -> bool:
         """Tell whether the session was ended, or the saga that it is a savepoint of."""
         node: Node | None = self._node
         while node is not None:
-            if node.is_over:
+            if node.scope.is_over:  # a body that is over ends nothing
                 return True
-            node = node.parent
-        return self._is_ended
+            node = node.scope.parent
+        return self._is_claimed
 
     @property
     def report(self) -> Report:
@@ -160,8 +171,13 @@ class Session:
         return notice_of(self.report)
 
     def run_began(self) -> None:
-        """Mark that a run of the framework goes on in here: until it ends, the session and the saga only unwind."""
+        """Mark that a run of the framework goes on in here: until it ends, the session and the saga only unwind.
+
+        In a session that has ended nothing runs any more, and this does nothing.
+        """
         with self._node.session.lock:
+            if self.is_ended:
+                return
             self._runs += 1
             self._node.session.runs += 1
 
@@ -185,10 +201,10 @@ class Session:
         Raises:
             ValueError: The place is empty.
         """
-        inner = AMBIENT.get()
+        inner = ambient_node()
         is_inside = inner is not None and inner.session is self._node.session and self._node.holds(inner.path)
-        outer = inner if inner is not None and is_inside and not inner.is_over else self._node
-        return Body(outer if place is None else Node(outer.session, outer, outer.path, place=_quoted(place)))
+        outer = inner if inner is not None and is_inside else self._node
+        return Body(outer if place is None else placed(outer, place))
 
     @staticmethod
     def body_here(place: str) -> Body | None:
@@ -200,7 +216,7 @@ class Session:
             ValueError: The place is empty.
         """
         scope = ambient_node()
-        return None if scope is None else Body(Node(scope.session, scope, scope.path, place=_quoted(place)))
+        return None if scope is None else Body(placed(scope, place))
 
     def savepoint(self, name: str, *, place: str | None = None) -> Session:
         """Open a part of the saga that can be unwound on its own.
@@ -230,10 +246,10 @@ class Session:
         return Recorded(step.state, plain if declared is None else declared.signature.restore_result(plain))
 
     def _placed(self, place: str) -> list[StepView]:
-        mark = _quoted(place)
+        mark = quoted(place)
         with self._node.session.lock:
             steps = list(self._node.session.view.steps.values())
-        return [step for step in steps if self._node.holds(step.scope) and _place_of(step) == mark]
+        return [step for step in steps if self._node.holds(step.scope) and is_at(step, mark)]
 
     def seal(self, reason: str) -> None:
         """Refuse every further step with `SagaClosed`; what runs goes on. Decides nothing about the end."""
@@ -254,54 +270,70 @@ class Session:
 
     async def drain(self, patience: timedelta = HALF_A_MINUTE) -> bool:
         """Wait for effects that still run, wherever they do; False if one still runs after `patience`."""
+        if self._node.session.is_dead:
+            return True  # a forked child's copy: what it knows of runs in the parent
         return await drain(ASYNC, self._node, seconds(patience))
 
     def drain_sync(self, patience: timedelta = HALF_A_MINUTE) -> bool:
         """Do as `drain` does, blocking."""
+        if self._node.session.is_dead:
+            return True
         return drive(drain(SYNC, self._node, seconds(patience)))
 
     async def end(self, error: BaseException | None = None) -> None:
         """End it as a block would: with an error, or an unended run, unwind; else do what was decided, or commit.
 
-        Seals, drains, then acts. Durable when this returns. Ending twice does nothing. The error gets a note and is not
-        raised here: raise it again. A cancellation is held back until the ending is done.
+        Seals, drains, then acts. Durable when this returns. Ending twice only waits for the first ending. The error
+        gets a note and is not raised here: raise it again. A cancellation is held back until the ending is done.
 
         Raises:
             RollbackIncomplete: Something that was to be undone, without an error, is not.
             CommitUnknown: Whether the commit is durable is not known.
             StoreError: The log cannot be written.
         """
-        node = self._claim(error)
-        if node is not None:
-            await leave_on_loop(node, error, self._limits)
+        if not self._claim(error):
+            await _shielded(self._wait_for_the_other(ASYNC))
+            return
+        try:
+            if may_end(self._node):
+                await leave_on_loop(self._node, error, self._limits)
+        finally:
+            self._ending.set_result(None)
 
     def end_sync(self, error: BaseException | None = None) -> None:
         """Do as `end` does, blocking."""
-        node = self._claim(error)
-        if node is not None:
-            leave(node, error, self._limits)
+        if not self._claim(error):
+            drive(self._wait_for_the_other(SYNC))
+            return
+        try:
+            if may_end(self._node):
+                leave(self._node, error, self._limits)
+        finally:
+            self._ending.set_result(None)
 
     async def commit(self) -> None:
         """Keep what was done.
 
         Raises:
-            ScopeMisuse: A run has not ended, or it was decided to unwind; nothing changed.
+            ScopeMisuse: A run has not ended, or something else was decided, and nothing changed; or it has ended so.
             CommitUnknown: Whether the commit is durable is not known.
             StoreError: The log cannot be written.
         """
         self._refuse_commit()
         await self.end()
+        self._refuse_unless_kept()
 
     def commit_sync(self) -> None:
         """Do as `commit` does, blocking."""
         self._refuse_commit()
         self.end_sync()
+        self._refuse_unless_kept()
 
     async def suspend(self, reason: str) -> None:
         """Leave the saga waiting, owned by nobody, to be resumed by its key.
 
         Raises:
-            ScopeMisuse: It has no key, or is a savepoint; nothing changed.
+            ScopeMisuse: It has no key, is a savepoint, has ended, or it was decided to unwind; nothing changed.
             StoreError: The log cannot be written.
         """
         self._pause(reason)
@@ -321,9 +353,10 @@ class Session:
                 None: all of them, and the session is ended.
 
         Raises:
-            ScopeMisuse: Nothing is recorded at the place; nothing changed.
+            ScopeMisuse: Nothing is recorded at the place, or what was done is kept already; nothing changed.
             StoreError: The log cannot be written.
         """
+        self._refuse_unwind(since)
         if since is not None:
             await _shielded(rewind(ASYNC, self._node, self._first(since), codec.words(reason), self._limits.unwind))
             return self.report
@@ -336,6 +369,7 @@ class Session:
 
     def unwind_sync(self, reason: str, *, since: str | None = None) -> Report:
         """Do as `unwind` does, blocking."""
+        self._refuse_unwind(since)
         if since is not None:
             drive(rewind(SYNC, self._node, self._first(since), codec.words(reason), self._limits.unwind))
             return self.report
@@ -349,86 +383,90 @@ class Session:
     def _first(self, place: str) -> int:
         steps = self._placed(place)
         if not steps:
-            raise ScopeMisuse(
-                f"nothing is recorded at {place!r}",
-                saga_id=self.saga.id,
-                world="nothing changed",
-                next="name a place that a body was entered with and that recorded a step",
-            )
+            raise self._misuse(f"nothing is recorded at {place!r}", "name a place at which a body recorded a step")
         return steps[0].number
 
     def _refuse_commit(self) -> None:
-        if self.is_ended or (not self._runs and self.latched is None):
-            return
-        raise ScopeMisuse(
-            f"the saga cannot be committed: {self.latched or 'a run inside it has not ended'}",
-            saga_id=self.saga.id,
-            world="nothing changed; what landed stands until it is ended",
-            next="call end() or unwind()",
-        )
+        decision = self._node.decision
+        why = self.latched or (None if decision is None else f"{decision[0]} was decided: {decision[1]}")
+        if not self.is_ended and (self._runs or why):
+            raise self._misuse(
+                f"the saga cannot be committed: {why or 'a run inside it has not ended'}",
+                "call end() or unwind()",
+                "nothing changed; what landed stands until it is ended",
+            )
+
+    def _refuse_unless_kept(self) -> None:
+        if not self._is_kept:
+            state = self._node.session.view.state.replace("_", " ")
+            raise self._misuse(
+                f"the saga was not committed: it is {state}",
+                f"saga show {self.saga.id}",
+                "`report` says which of its effects stand",
+            )
+
+    def _refuse_unwind(self, since: str | None) -> None:
+        if self.is_ended and (self._is_kept or since is not None):
+            raise self._misuse(
+                "the session has ended: nothing of it is undone any more",
+                "unwind before the session is committed or ended",
+            )
+
+    @property
+    def _is_kept(self) -> bool:
+        """What the session did stands, as far as it is the session's to decide."""
+        node: Node | None = self._node
+        while node is not None:
+            if node.is_undone:
+                return False
+            node = node.parent
+        state = self._node.session.view.state
+        return state == "committed" or (self._node.parent is not None and state in {"running", "committing"})
+
+    def _misuse(self, what: str, to_do: str, world: str = "nothing changed") -> ScopeMisuse:
+        return ScopeMisuse(what, saga_id=self.saga.id, world=world, next=to_do)
 
     def _pause(self, reason: str) -> None:
+        if self.is_ended or self.latched is not None:
+            why = self.latched or "it has ended"
+            raise self._misuse(f"the saga cannot be suspended: {why}", "call end()")
         self.saga.suspend(reason)
+        self._forget_runs()
+
+    def _forget_runs(self) -> None:
         with self._node.session.lock:
             self._node.session.runs -= self._runs
             self._runs = 0
 
-    def _claim(self, error: BaseException | None) -> Node | None:
-        """Take the one right to end it; None where nothing is left to end."""
-        if self.is_ended:
-            return None
+    def _claim(self, error: BaseException | None) -> bool:
+        """Take the one right to end it; False where nothing is left to end."""
         with self._lock:
-            taken, self._is_ended = self._is_ended, True
-        if taken:
-            return None
+            if self.is_ended:
+                return False
+            self._is_claimed = True
         node = self._node
         with node.session.lock:
-            if self._runs and error is None and node.decision is None:
-                self.latch("its run had not ended")
-            elif node.session.latched is not None and error is None and node.decision is None:
-                self.latch(node.session.latched)
-            node.session.runs -= self._runs
-            self._runs = 0
-        return node if may_end(node) else None
+            if error is None and node.decision is None:
+                if self._runs:
+                    self.latch("its run had not ended")
+                elif node.session.latched is not None:
+                    self.latch(node.session.latched)
+            self._forget_runs()
+        return True
 
-
-class Body:
-    """What `Session.body` returns: good for one `with`."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self._outer: Node | None = None
-
-    def __enter__(self) -> Saga:
-        """Make the session's scope ambient for this thread or task."""
-        self._outer = AMBIENT.get()
-        AMBIENT.set(self.node)
-        return Saga(self.node, self.node.session.view.scopes[self.node.path].name)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Make ambient again what was."""
-        if AMBIENT.get() is self.node:
-            AMBIENT.set(self._outer)
-        if self.node.place is not None:
-            self.node.is_over = True
+    async def _wait_for_the_other(self, io: Io) -> None:
+        """Wait for the ending that somebody else began, unless that one waits for this very call."""
+        step = STEP.get()
+        is_inside = step is not None and step.saga_id == self.saga.id and not step.is_over
+        if not self._is_claimed or is_inside or self._node.session.is_dead:
+            return
+        limit = self._limits.drain + self._limits.unwind + _GRACE
+        await io.wait(lambda ring: self._ending.add_done_callback(lambda _: ring()), limit)
 
 
 def _checked(terms: Terms) -> Terms:
     refuse_unfit(terms)
     return terms
-
-
-def _quoted(place: str) -> str:
-    if not place:
-        raise ValueError("a place is the framework's name of a call; it cannot be empty")
-    return quote(place, safe="").replace(".", "%2E")
-
-
-def _place_of(step: StepView) -> str | None:
-    place, found, _ = step.position.partition("/")[2].partition("/")
-    return place if found and "@" not in place and "#" not in place else None
 
 
 async def _shielded(work: Coroutine[Any, Any, T]) -> T:
@@ -441,5 +479,7 @@ async def _shielded(work: Coroutine[Any, Any, T]) -> T:
         except asyncio.CancelledError as late:
             cancelled = late
     if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # the caller is told of its cancellation instead
         raise cancelled
     return task.result()

@@ -20,6 +20,7 @@ class Node:
         is_cancelled: The block was cancelled on its way to the commit.
         closed: Why no step starts here any more, in words; None while steps may.
         outer: The scope that was ambient when this one opened, its parent or another saga's.
+        stays_closed: Once it is over, what is still called in it is refused, instead of taken by the scope around it.
         is_left_early: It was left while a scope opened after it was still ambient.
     """
 
@@ -39,6 +40,7 @@ class Node:
         "path",
         "place",
         "session",
+        "stays_closed",
     )
 
     def __init__(
@@ -51,6 +53,7 @@ class Node:
         self.place = place
         self.newest = session.newest
         self.is_left_early = False
+        self.stays_closed = False
         self.decision: tuple[str, str] | None = None
         self.closed: str | None = None
         self.is_cancelled = False

@@ -45,6 +45,8 @@ async def recall(call: Invocation, position: str, asked: Raw) -> StepView | None
         await settle(call, known, stray=False)
     if known.state == "not_landed" and call.label is None:
         known = _retried(call, known, asked)
+    if known.state == "applied" and view.is_doomed(known):
+        raise _doubt(call.session, known, "is being undone")
     if known.state in {"applied", "not_landed", "undone"} or (known.state == "in_doubt" and call.declared.replay):
         return known
     raise _doubt(call.session, known)
@@ -108,10 +110,10 @@ def _is_same(declared: Declaration, step: StepView, asked: Raw) -> bool:
     return all(recorded.get(name) == now.get(name) for name in declared.identity)
 
 
-def _doubt(session: Session, step: StepView) -> StepInDoubt:
-    state = step.state.replace("_", " ")
+def _doubt(session: Session, step: StepView, is_what: str | None = None) -> StepInDoubt:
+    is_what = is_what or f"is {step.state.replace('_', ' ')}"
     return StepInDoubt(
-        f"{step.action!r} was not called again: step {step.number} is the same call and is {state}",
+        f"{step.action!r} was not called again: step {step.number} is the same call and {is_what}",
         saga_id=session.saga_id,
         world="nothing was called now; the earlier call may have landed",
         next="do not repeat it: it is settled when the scope ends. A second, different effect needs action.at(...)",

@@ -86,18 +86,24 @@ def node_of(saga: Saga) -> Node:
     return saga._node  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- the handle's own module
 
 
+def name_of(node: Node) -> str:
+    """Return the scope's name; the saga's where a replay opens a scope that is not recorded."""
+    scope = node.session.view.scopes.get(node.path)
+    return node.session.name if scope is None else scope.name
+
+
 def current_saga() -> Saga | None:
     """Return the innermost open scope's saga of this context, None outside."""
     node = ambient_node()
-    return None if node is None else Saga(node, node.session.view.scopes[node.path].name)
+    return None if node is None else Saga(node, name_of(node))
 
 
 def ambient_node() -> Node | None:
     """Return the innermost scope of this context that takes steps.
 
-    A savepoint that was kept belongs to the scope around it; one that was undone stays closed.
+    A savepoint that was kept belongs to the scope around it; one that was undone, or an adapter's, stays closed.
     """
     node = AMBIENT.get()
-    while node is not None and node.is_over and node.parent is not None and not node.is_undone:
+    while node is not None and node.is_over and node.parent is not None and not (node.is_undone or node.stays_closed):
         node = node.parent
     return node

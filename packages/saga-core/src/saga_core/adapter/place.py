@@ -1,0 +1,30 @@
+"""Where in a saga a step was called, by the framework's names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from saga_core.view import StepView
+
+
+def quoted(place: str) -> str:
+    """Return the place as positions hold it: without the letters that part them.
+
+    Raises:
+        ValueError: The place is empty, or no text that can be written.
+    """
+    if not place:
+        raise ValueError("a place is the framework's name of a call; it cannot be empty")
+    return quote(place, safe="").replace(".", "%2E")
+
+
+def is_at(step: StepView, place: str) -> bool:
+    """Tell whether the step was called in a body of the place, or in a body inside one."""
+    for part in step.position.split("/")[1:]:
+        if "@" in part or "#" in part:  # the action's own part; a label may hold anything
+            return False
+        if place in part.split("+"):
+            return True
+    return False
