@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import ToolErrorMiddleware
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from saga_core.conformance.adapter import Form, Played, Script
 from saga_langgraph import SagaMiddleware, saga_tools, with_saga
 
-from .world import ASKED, ScriptedModel, Turn, create_agent
+from .world import ASKED, Asked, ScriptedModel, StateGraph, Turn, create_agent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,13 +52,13 @@ class Nodes(Agents):
     def graph(self, script: Script, actions: Tools) -> Any:
         model = _model(script)
 
-        def ask(state: MessagesState) -> dict[str, Any]:
+        def ask(state: Asked) -> dict[str, Any]:
             return {"messages": [model.invoke(state["messages"])]}
 
-        builder: Any = StateGraph(MessagesState)
+        builder = StateGraph(Asked)
         builder.add_node("model", ask)
         builder.add_node("tools", ToolNode(saga_tools(*actions), handle_tool_errors=str))
-        builder.add_edge(START, "model")
+        builder.set_entry_point("model")
         builder.add_conditional_edges("model", tools_condition)
         builder.add_edge("tools", "model")
         return builder.compile()

@@ -9,11 +9,12 @@ import signal
 import threading
 from collections import defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 import langchain.agents
+import langgraph.graph  # pyright: ignore[reportMissingTypeStubs] -- partly untyped, as what is taken from it below
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr
 
@@ -35,8 +36,16 @@ if TYPE_CHECKING:
 
 Turn: TypeAlias = "list[tuple[str, dict[str, Any]]] | str | BaseException"
 
-# Its overloads are partly untyped; what comes out of it is used like any Runnable.
 create_agent: Any = vars(langchain.agents)["create_agent"]
+add_messages: Any = vars(langgraph.graph)["add_messages"]
+StateGraph: Any = vars(langgraph.graph)["StateGraph"]
+
+
+class Asked(TypedDict):
+    """A conversation, as the state of a graph."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
 
 ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "go"}]}
 PATIENCE = 60.0
