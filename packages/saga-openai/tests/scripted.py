@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from agents import Agent, Model, ModelResponse, RunConfig, Usage
+from agents import Agent, Model, ModelResponse, RunConfig, ToolErrorFormatterArgs, Usage
 from openai.types.responses import (
     Response,
     ResponseCompletedEvent,
@@ -23,7 +23,13 @@ Call = tuple[str, Mapping[str, Any]]
 Turn = Sequence[Call] | str | BaseException
 """One answer: calls made at once, a final text, or the error that asking raises."""
 
-QUIET = RunConfig(tracing_disabled=True)
+
+def _reason(failed: ToolErrorFormatterArgs[Any]) -> str:
+    """Tell the model why a tool failed; newer releases of the SDK do so only where they are asked to."""
+    return str(getattr(failed, "error", None) or failed.default_message)
+
+
+QUIET = RunConfig(tracing_disabled=True, tool_error_formatter=_reason)
 
 
 class ScriptedModel(Model):
@@ -89,7 +95,7 @@ def agent(model: Model, tools: Sequence[Any], **settings: Any) -> Agent[Any]:
 
 
 @contextmanager
-def own_loop() -> Iterator[None]:
+def own_loop() -> Generator[None]:
     """Close, behind a synchronous run, the loop that the SDK leaves open for the thread's next one."""
     try:
         yield

@@ -29,20 +29,30 @@ def run_blocking(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             next="write `await SagaRunner.run(...)`",
         )
     loop = _thread_loop()
-    task = loop.create_task(work())
+    tasks: list[asyncio.Task[Any] | None] = []
 
-    async def awaited() -> T:
-        return await task
+    async def main() -> T:
+        tasks.append(asyncio.current_task())
+        return await work()
 
     try:
-        return asyncio.Runner(loop_factory=lambda: loop).run(awaited())  # the first Ctrl-C becomes a cancellation
-    except (KeyboardInterrupt, SystemExit):
-        # One that a tool raised has stopped the loop and not the run; a second Ctrl-C is to stop both.
-        if not task.done() and not task.cancelling():
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                loop.run_until_complete(task)
+        return asyncio.Runner(loop_factory=lambda: loop).run(main())  # the first Ctrl-C becomes a cancellation
+    except (KeyboardInterrupt, SystemExit) as stop:
+        for task in tasks:
+            if task is not None and not task.done() and not task.cancelling():
+                _stop(loop, task, stop)
         raise
+
+
+def _stop(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], stop: BaseException) -> None:
+    """Let a run end whose tool has stopped the loop; each task that the exception passes through stops it again."""
+    task.cancel()
+    while not task.done():
+        try:
+            loop.run_until_complete(asyncio.wait({task}))
+        except (KeyboardInterrupt, SystemExit) as again:
+            if again is not stop:
+                raise
 
 
 def _thread_loop() -> asyncio.AbstractEventLoop:
