@@ -1,0 +1,1 @@
+"""Speed, shown as ratios within one run: `uv run python -m benchmarks.<name> [--json]`."""
