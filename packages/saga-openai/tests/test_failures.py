@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from agents import MaxTurnsExceeded, UserError, function_tool
+from agents import MaxTurnsExceeded, RunResultStreaming, UserError, function_tool
 
-from saga_core import current_saga
+from saga_core import current_saga, irreversible
 from saga_core.conformance.adapter.actions import charge, flaky, linger, reserve, slow, wire
 from saga_core.conformance.adapter.ledger import Ledger
 from saga_openai import SagaRunner, report_of, saga_tools
@@ -19,6 +19,12 @@ from .scripted import QUIET, ScriptedModel, agent
 
 class Broken(Exception):
     pass
+
+
+@irreversible("test_failures.transfer")
+async def transfer(item: str) -> None:
+    """Transfer the money for an item."""
+    raise NotImplementedError
 
 
 @function_tool(failure_error_function=None)
@@ -156,11 +162,15 @@ def test_a_stream_in_a_cancel_scope_is_undone_before_the_loop_closes(ledger: Led
             await ledger.until(lambda: bool(ledger.begun))
             scope.cancel()
 
+        heard: list[RunResultStreaming] = []
         cancelling = asyncio.create_task(cancel())
         with scope:
             async with SagaRunner.stream(clerk, "go", store=store, run_config=QUIET) as result:
+                heard.append(result)
                 async for _ in result.stream_events():
                     pass
+        tasks = [result.run_loop_task for result in heard]
+        assert [task is not None and task.done() for task in tasks] == [True]
         await cancelling
 
     asyncio.run(main())
@@ -234,11 +244,17 @@ def test_a_call_that_comes_after_the_run_has_ended_is_refused(ledger: Ledger, st
 
 def test_a_refused_call_has_no_effect_and_the_run_keeps_the_rest(ledger: Ledger, store: str) -> None:
     async def main() -> None:
-        model = ScriptedModel([("reserve", {"item": "a"}), ("wire", {"item": "b"})], "done")
-        result = await SagaRunner.run(agent(model, saga_tools(reserve, wire)), "go", store=store, run_config=QUIET)
+        calls = [("reserve", {"item": "a"}), ("wire", {"item": "b"}), ("transfer", {"item": "c"})]
+        model = ScriptedModel(calls, "done")
+        tools = saga_tools(reserve, wire, transfer)
+        result = await SagaRunner.run(agent(model, tools), "go", store=store, run_config=QUIET)
         assert ledger.standing == ["a"]
-        assert [step.state for step in report_of(result).steps] == ["applied", "refused"]
-        assert any("'conformance.wire' was refused before it ran: irreversible" in text for text in model.seen)
+        assert sorted(step.state for step in report_of(result).steps) == ["applied", "refused", "refused"]
+        told = [text.partition(":")[0] for text in model.seen[1:]]
+        assert told == [
+            "'conformance.wire' was refused before it ran",
+            "'test_failures.transfer' was refused before it ran",
+        ]
 
     asyncio.run(main())
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from agents import GuardrailFunctionOutput, InputGuardrail
+from openai.types.responses import ResponseCompletedEvent
 
 from saga_core import Call, Compensation, Conflict, RollbackIncomplete, compensable, current_saga, inverse
 from saga_core.conformance.adapter.actions import charge, reserve, slow
@@ -151,7 +153,7 @@ def test_a_tripwire_that_nobody_heard_of_undoes_the_finished_run(ledger: Ledger,
     async def main() -> None:
         clerk = agent(ScriptedModel(*TURNS), saga_tools(charge, reserve), input_guardrails=[InputGuardrail(trip_late)])
         async with SagaRunner.stream(clerk, "go", store=store, run_config=QUIET) as result:
-            await ledger.until(lambda: ledger.landed == ["a", "b"])
+            await ledger.until(lambda: result.final_output is not None)
             answered.set()
         assert ledger.standing == []
         assert report_of(result).state == "rolled_back"
@@ -174,6 +176,63 @@ def test_a_thread_at_work_when_the_stream_is_broken_off_is_waited_for_and_undone
         ledger.release()
         await task
         assert (ledger.landed, ledger.standing) == (["a"], [])
+
+    asyncio.run(main())
+
+
+class Deaf(ScriptedModel):
+    """Takes its time when its second turn is cancelled, and may answer all the same."""
+
+    def __init__(self, ledger: Ledger, *, answers: bool) -> None:
+        super().__init__(*TURNS)
+        self._ledger = ledger
+        self._answers = answers
+
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[ResponseCompletedEvent]:
+        if self.asked:
+            try:
+                self._ledger.begin("turn")
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self._ledger.begin("stop")
+                await self._ledger.until(lambda: self._ledger.is_released)
+                if not self._answers:
+                    raise
+        async for event in super().stream_response(*args, **kwargs):
+            yield event
+
+
+def test_a_model_that_is_deaf_to_the_cancellation_starts_no_effect(ledger: Ledger, store: str) -> None:
+    async def main() -> None:
+        clerk = agent(Deaf(ledger, answers=True), saga_tools(charge, reserve))
+        async with SagaRunner.stream(clerk, "go", store=store, run_config=QUIET):
+            await ledger.until(lambda: ledger.begun == ["turn"])
+            ledger.release()
+        assert (ledger.landed, ledger.undone) == (["a"], ["a"])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["the listener fails", "the listener is cancelled as it leaves"])
+def test_a_block_is_not_left_before_its_run_has_stopped(ledger: Ledger, store: str, how: str) -> None:
+    async def listen() -> None:
+        clerk = agent(Deaf(ledger, answers=False), saga_tools(charge, reserve))
+        async with SagaRunner.stream(clerk, "go", store=store, run_config=QUIET):
+            await ledger.until(lambda: ledger.begun == ["turn"])
+            if how == "the listener fails":
+                raise Broken
+
+    async def main() -> None:
+        task = asyncio.create_task(listen())
+        await ledger.until(lambda: ledger.begun == ["turn", "stop"])
+        if how != "the listener fails":
+            task.cancel()
+        ended, _ = await asyncio.wait({task}, timeout=0.3)
+        assert not ended
+        ledger.release()
+        with pytest.raises(Broken if how == "the listener fails" else asyncio.CancelledError):
+            await task
+        assert (ledger.landed, ledger.undone) == (["a"], ["a"])
 
     asyncio.run(main())
 

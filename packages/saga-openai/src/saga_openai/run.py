@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
@@ -117,12 +116,9 @@ class Run:
             ) from unfit
 
     def _watched(self, kind: str, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        async def answer(data: Any) -> Any:
-            found = handler(data)
-            found = await found if inspect.isawaitable(found) else found
-            if found is not None:
-                self.session.latch(f"the run failed ({kind}) and an error handler answered for it")
-            return found
+        def answer(data: Any) -> Any:
+            self.session.latch(f"the run failed ({kind}), whatever its error handler answers")
+            return handler(data)
 
         return answer
 

@@ -51,7 +51,8 @@ class SagaStream:
             session.seal("its stream was broken off")
             result.cancel()
         patience = self._terms.get("drain_timeout", _HALF_A_MINUTE)
-        failure = error or await _stopped(result.run_loop_task, patience) or await _unheard(result)
+        interruption = await _stopped(result.run_loop_task, patience)
+        failure = error or interruption or await _unheard(result)
         if failure is None and _has_outcome(result):
             try:
                 self._run.finish(result)
