@@ -126,7 +126,7 @@ class UndoingAtToolErrors(Reference):
 
 
 class OldestFirst(Reference):
-    """Each call is a savepoint; a failed run undoes them in the order of their opening."""
+    """Each call is a savepoint; a failed run undoes them in the order of their outcomes."""
 
     def __init__(self) -> None:
         self.parts: list[Session] = []
@@ -138,13 +138,20 @@ class OldestFirst(Reference):
 
         return body
 
+    def in_order(self) -> list[Session]:
+        def outcome(part: Session) -> int:
+            node = part._node  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- the fault needs what no adapter sees
+            return next(step.order for step in node.session.view.steps.values() if step.scope == node.path)
+
+        return sorted(self.parts, key=outcome)
+
     def fail_sync(self, session: Session, error: BaseException) -> None:
-        for part in self.parts:
+        for part in self.in_order():
             part.unwind_sync("the run failed")
         super().fail_sync(session, error)
 
     async def fail(self, session: Session, error: BaseException) -> None:
-        for part in self.parts:
+        for part in self.in_order():
             await part.unwind("the run failed")
         await super().fail(session, error)
 

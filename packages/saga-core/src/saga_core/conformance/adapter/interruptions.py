@@ -96,6 +96,8 @@ async def _land_late(stage: Stage, run: asyncio.Future[Any]) -> None:
     is_early = bool(ended) and not set(stage.ledger.begun) <= set(stage.ledger.landed)
     stage.ledger.release()
     await asyncio.wait({run}, timeout=PATIENCE)
+    if run.done() and not run.cancelled():
+        run.exception()  # who only waits for its end has seen how it ended
     expect(run.done(), "the run should end when its tool has: it hangs")
     expect(not is_early, "the run was over while its tool still worked; it should wait for it, and undo it")
 

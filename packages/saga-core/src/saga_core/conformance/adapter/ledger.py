@@ -58,7 +58,13 @@ class Ledger:
         return effect
 
     def take_back(self, effect: str, key: str) -> None:
-        """Undo an effect."""
+        """Undo an effect.
+
+        Raises:
+            LookupError: There is no such effect; nothing is done.
+        """
+        if all(line["effect"] != effect for line in self.lines("land")):
+            raise LookupError(f"there is no effect {effect}")
         self._write("undo", effect=effect, key=key)
 
     def find(self, key: str) -> str | None:
@@ -103,7 +109,7 @@ class Ledger:
     def undone(self) -> list[str]:
         """The items that were given back, in order."""
         items = {line["effect"]: line["item"] for line in self.lines("land")}
-        return [items.get(effect, effect) for effect in dict.fromkeys(line["effect"] for line in self.lines("undo"))]
+        return [items[effect] for effect in dict.fromkeys(line["effect"] for line in self.lines("undo"))]
 
     @property
     def begun(self) -> list[str]:
@@ -116,8 +122,7 @@ class Ledger:
         items = {line["effect"]: line["item"] for line in self.lines("land")}
         keys = [line["key"] for line in self.lines("land")]
         undos = {(line["effect"], line["key"]) for line in self.lines("undo")}
-        found = [f"{items.get(effect, effect)} was undone under two keys" for effect in _twice([at for at, _ in undos])]
-        found += [f"{effect} was undone and never landed" for effect, _ in undos if effect not in items]
+        found = [f"{items[effect]} was undone under two keys" for effect in _twice([at for at, _ in undos])]
         return found + [f"the key {key} landed twice" for key in _twice(keys)]
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
