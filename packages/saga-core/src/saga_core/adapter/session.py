@@ -283,8 +283,9 @@ class Session:
     async def end(self, error: BaseException | None = None) -> None:
         """End it as a block would: with an error, or an unended run, unwind; else do what was decided, or commit.
 
-        Seals, drains, then acts. Durable when this returns. Ending twice only waits for the first ending. The error
-        gets a note and is not raised here: raise it again. A cancellation is held back until the ending is done.
+        Seals, drains, then acts. Durable when this returns. Ending twice only waits for the first ending, which heeds
+        an error that comes before its commit is written. The error gets a note and is not raised here: raise it again.
+        A cancellation is held back until the ending is done.
 
         Raises:
             RollbackIncomplete: Something that was to be undone, without an error, is not.
@@ -427,8 +428,8 @@ class Session:
         return ScopeMisuse(what, saga_id=self.saga.id, world=world, next=to_do)
 
     def _pause(self, reason: str) -> None:
-        if self.is_ended or self.latched is not None:
-            why = self.latched or "it has ended"
+        why = "it has ended" if self.is_ended else self.latched
+        if why is not None:
             raise self._misuse(f"the saga cannot be suspended: {why}", "call end()")
         self.saga.suspend(reason)
         self._forget_runs()
@@ -440,11 +441,13 @@ class Session:
 
     def _claim(self, error: BaseException | None) -> bool:
         """Take the one right to end it; False where nothing is left to end."""
+        node = self._node
         with self._lock:
             if self.is_ended:
+                if self._is_claimed and error is not None and not node.is_over:
+                    self.latch(type(error).__qualname__)  # heeded as long as no commit is written
                 return False
             self._is_claimed = True
-        node = self._node
         with node.session.lock:
             if error is None and node.decision is None:
                 if self._runs:
