@@ -91,7 +91,7 @@ class Signature:
         is_open: The function takes further arguments by name.
     """
 
-    __slots__ = ("_defaults", "_fn", "_hints", "_placed", "_required", "is_open", "names", "signature")
+    __slots__ = ("_defaults", "_fn", "_hints", "_known", "_placed", "_required", "is_open", "names", "signature")
 
     def __init__(self, fn: Callable[..., Any], *, what: str) -> None:
         """Read the parameters.
@@ -122,7 +122,8 @@ class Signature:
                 next="declare a function or a static method that finds the object by itself",
             )
         self.names = tuple(names)
-        self._required = frozenset(names) - self._defaults.keys()
+        self._known = frozenset(names)
+        self._required = self._known - self._defaults.keys()
         self._placed = tuple(
             parameter.name
             for parameter in self.signature.parameters.values()
@@ -165,9 +166,9 @@ class Signature:
             TypeError: They do not fit, with Python's own words.
         """
         if not self.is_open and len(args) <= len(self._placed):
-            named = {**self._defaults, **dict(zip(self._placed, args, strict=False)), **kwargs}
-            if len(named) == len(self.names) and kwargs.keys().isdisjoint(self._placed[: len(args)]):
-                return named
+            given = {**dict(zip(self._placed, args, strict=False)), **kwargs}
+            if self._required <= given.keys() <= self._known and len(given) == len(args) + len(kwargs):
+                return {name: given[name] if name in given else self._defaults[name] for name in self.names}
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = dict(bound.arguments)

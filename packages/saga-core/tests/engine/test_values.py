@@ -351,7 +351,7 @@ def test_defaults_are_recorded_and_wrong_calls_fail_as_python_does(store: Store,
     def body(saga: Saga) -> None:
         tools.charge_now("positional", 7)
         tools.charge_now(item="by name")
-        for wrong in ({}, {"item": "a", "extra": 1}, {"amount": 1}):
+        for wrong in ({}, {"item": "a", "extra": 1}, {"amount": 1}, {"thing": "a"}, {"thing": "a", "amount": 1}):
             with pytest.raises(TypeError):
                 tools.charge_now(**wrong)
 
