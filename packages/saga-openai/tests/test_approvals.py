@@ -190,6 +190,24 @@ def test_an_interruption_inside_a_scope_without_a_key_undoes_the_run_and_leaves_
     asyncio.run(main())
 
 
+def test_a_run_in_a_task_that_outlived_its_scope_waits_with_a_saga_of_its_own(ledger: Ledger, store: str) -> None:
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def work() -> str:
+            await ended.wait()
+            return await parked(store)
+
+        async with saga_scope("request", store=store):
+            task = asyncio.create_task(work())
+            await charge("request", 5)
+        ended.set()
+        await resumed(await task, store, "done")
+        assert ledger.standing == ["request", "a", "b"]
+
+    asyncio.run(main())
+
+
 def test_a_new_run_of_a_key_undoes_first_what_the_unfinished_one_did(ledger: Ledger, store: str) -> None:
     """A model asked anew makes calls of its own: with the old ones kept, each effect would stand twice."""
 

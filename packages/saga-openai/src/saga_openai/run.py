@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, cast
 
 from agents import RunState
 from agents.run import RunOptions
@@ -25,8 +25,8 @@ T = TypeVar("T")
 _WITHOUT_EFFECT = frozenset({"refused", "not_landed", "undone"})
 
 
-class Terms(RunOptions[T], Generic[T], total=False):
-    """The keyword arguments of `SagaRunner`: those of `agents.Runner.run`, and those of the saga.
+class SagaTerms(TypedDict, total=False):
+    """What a run's caller may say about its saga.
 
     Attributes:
         key: Names the saga, so that it can be resumed.
@@ -52,7 +52,11 @@ class Terms(RunOptions[T], Generic[T], total=False):
     on_handled_error: Literal["rollback", "keep"]
 
 
-_OURS = Terms.__annotations__.keys() - RunOptions.__annotations__.keys()
+class Terms(SagaTerms, RunOptions[T], Generic[T], total=False):
+    """The keyword arguments of `SagaRunner`: those of the saga, and those of `agents.Runner.run`."""
+
+
+_OURS = SagaTerms.__annotations__.keys()
 
 
 class Run:
@@ -61,19 +65,13 @@ class Run:
     Attributes:
         session: Its saga, or its savepoint of the one that was open.
         place: By what the steps of tools without a place of their own are found when the run is resumed.
-        options: The arguments for the SDK's runner.
     """
 
-    def __init__(
-        self, session: Session, outer: Saga | None, resumed: RunState[Any] | None, terms: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, session: Session, outer: Saga | None, place: str | None, terms: Mapping[str, Any]) -> None:
         self.session = session
-        self.place = None if resumed is None else _place(resumed)
-        self.options: dict[str, Any] = {name: value for name, value in terms.items() if name not in _OURS}
+        self.place = place
         self._outer = outer
-        handlers = self.options.get("error_handlers")
-        if handlers and terms.get("on_handled_error") != "keep":
-            self.options["error_handlers"] = {kind: self._watched(kind, handlers[kind]) for kind in handlers}
+        self._terms = terms
         session.run_began()
 
     @classmethod
@@ -83,15 +81,25 @@ class Run:
         Raises:
             SagaError: It cannot be opened; nothing was run.
         """
-        resumed = cast("RunState[Any]", given) if isinstance(given, RunState) else None
-        outer = current_saga()
+        place = _place(cast("RunState[Any]", given)) if isinstance(given, RunState) else None
         asked = {name: terms[name] for name in _OURS - {"on_handled_error"} if name in terms}
+        outer = current_saga()
         session = await Session.open(agent.name, **asked)
-        is_begun = session.report.state == "running" and bool(session.report.steps)
-        if is_begun and session.saga.key is not None and outer is None and resumed is None:
+        if outer is not None and outer.id != session.saga.id:  # that scope has ended; the run is a saga of its own
+            outer = None
+        is_begun = session.report.state != "committed" and bool(session.report.steps)
+        if is_begun and outer is None and place is None:
             await session.unwind("a new run of its key began")  # a model does not repeat itself: nothing would match
             session = await Session.open(agent.name, **asked)
-        return cls(session, outer, resumed, terms)
+        return cls(session, outer, place, terms)
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments for the SDK's runner; an error handler that is asked has the run undone."""
+        options = {name: value for name, value in self._terms.items() if name not in _OURS}
+        handlers = options.get("error_handlers")
+        if handlers and self._terms.get("on_handled_error") != "keep":
+            options["error_handlers"] = {kind: self._watched(kind, handlers[kind]) for kind in handlers}
+        return options
 
     def finish(self, result: RunResultBase) -> None:
         """Decide by the result that the run came to: one that waits for approvals is suspended, any other committed.

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class SagaRunner:
     """Runs agents as `agents.Runner` does, and undoes what their tools did if the run fails.
 
-    The keyword arguments of each method are those of `agents.Runner.run` and of `saga_openai.run.Terms`.
+    The keyword arguments of each method are those of `agents.Runner.run` and of `saga_openai.run.SagaTerms`.
     """
 
     @staticmethod
@@ -82,7 +82,7 @@ async def _run(agent: Agent[Any], given: Any, terms: Mapping[str, Any]) -> RunRe
     run = await Run.open(agent, given, terms)
     try:
         with run.session.body(run.place):
-            result = await Runner.run(agent, given, **run.options)
+            result = await Runner.run(agent, given, **run.options())
         remember(result, run.session)
         run.finish(result)
     except BaseException as error:

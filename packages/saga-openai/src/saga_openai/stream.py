@@ -34,7 +34,7 @@ class SagaStream:
         self._body = run.session.body(run.place)
         self._body.__enter__()
         try:
-            self._result = Runner.run_streamed(self._agent, self._given, **run.options)
+            self._result = Runner.run_streamed(self._agent, self._given, **run.options())
         except BaseException as error:
             self._body.__exit__(None, None, None)
             await run.session.end(error)
