@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
 
 from agents import RunState
 from agents.run import RunOptions
@@ -25,8 +25,8 @@ T = TypeVar("T")
 _WITHOUT_EFFECT = frozenset({"refused", "not_landed", "undone"})
 
 
-class SagaTerms(TypedDict, total=False):
-    """What a run's caller may say about its saga.
+class Terms(RunOptions[T], Generic[T], total=False):
+    """The keyword arguments of `SagaRunner`: those of `agents.Runner.run`, and those of the saga.
 
     Attributes:
         key: Names the saga, so that it can be resumed.
@@ -52,11 +52,8 @@ class SagaTerms(TypedDict, total=False):
     on_handled_error: Literal["rollback", "keep"]
 
 
-class Terms(SagaTerms, RunOptions[T], Generic[T], total=False):
-    """The keyword arguments of `SagaRunner`: those of the saga, and those of `agents.Runner.run`."""
-
-
-_OURS = SagaTerms.__annotations__.keys()
+_OF_THE_SAGA = ("key", "if_settled", "store", "gate", "tags", "stray", "drain_timeout", "unwind_timeout")
+_OURS = frozenset({*_OF_THE_SAGA, "on_handled_error"})
 
 
 class Run:
@@ -82,7 +79,7 @@ class Run:
             SagaError: It cannot be opened; nothing was run.
         """
         place = _place(cast("RunState[Any]", given)) if isinstance(given, RunState) else None
-        asked = {name: terms[name] for name in _OURS - {"on_handled_error"} if name in terms}
+        asked = {name: terms[name] for name in _OF_THE_SAGA if name in terms}
         outer = current_saga()
         session = await Session.open(agent.name, **asked)
         if outer is not None and outer.id != session.saga.id:  # that scope has ended; the run is a saga of its own

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class SagaRunner:
     """Runs agents as `agents.Runner` does, and undoes what their tools did if the run fails.
 
-    The keyword arguments of each method are those of `agents.Runner.run` and of `saga_openai.run.SagaTerms`.
+    The keyword arguments of each method are those of `agents.Runner.run` and of `saga_openai.run.Terms`.
     """
 
     @staticmethod
