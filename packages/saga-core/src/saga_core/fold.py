@@ -33,7 +33,7 @@ from saga_core.records import (
     UndoIntended,
     UnwindBegan,
 )
-from saga_core.view import CaseView, RefusedView, SagaView, ScopeView, StepView, is_proven, may_hide
+from saga_core.view import CaseView, RefusedView, SagaView, ScopeView, StepView, is_proven, is_within, may_hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -144,9 +144,8 @@ def _adopted(view: SagaView, record: Adopted) -> None:
 def _scope_opened(view: SagaView, record: ScopeOpened) -> None:
     again = view.scopes.get(record.scope)
     if again is not None and again.unwinding:  # what was to be undone in it still is
-        inside = record.scope + "."
-        steps = (step for step in view.steps.values() if step.scope == record.scope or step.scope.startswith(inside))
-        view.doomed += [(step.number, step.number) for step in steps if not is_proven(step)]
+        steps = (step for step in view.steps.values() if is_within(step.scope, record.scope))
+        view.doomed += [(record.scope, step.number, step.number) for step in steps if not is_proven(step)]
     view.scopes[record.scope] = ScopeView(record.scope, record.parent, record.name)
 
 
@@ -230,7 +229,7 @@ def _missed(view: SagaView, record: Missed) -> None:
 def _unwind_began(view: SagaView, record: UnwindBegan) -> None:
     scope = view.scopes[record.scope]
     if record.since:
-        view.doomed.append((record.since, record.until))
+        view.doomed.append((record.scope, record.since, record.until))
     else:
         scope.unwinding = True
     if record.scope == "" and not record.since:

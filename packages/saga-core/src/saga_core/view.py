@@ -25,6 +25,11 @@ def is_proven(step: StepView) -> bool:
     return step.state in PROVEN and not (step.state == "not_landed" and step.beside)
 
 
+def is_within(path: str, outer: str) -> bool:
+    """Tell whether a scope path is the outer one or inside it."""
+    return not outer or path == outer or path.startswith(outer + ".")
+
+
 def may_hide(other: StepView, step: StepView) -> bool:
     """Tell whether the other step, where it stands, can stand on top of this one: it changed the same thing later."""
     if step.resource is None or other.resource != step.resource:
@@ -206,7 +211,7 @@ class SagaView:
         self.seq = 0
         self.unwinding = False
         self.committing = False
-        self.doomed: list[tuple[int, int]] = []
+        self.doomed: list[tuple[str, int, int]] = []
         self.suspended: str | None = None
         self.reason = ""
         self.ended: str | None = None
@@ -248,7 +253,7 @@ class SagaView:
             return self.ended != "committed"
         if step.stray and self.committing and not self.leaves_strays:
             return True
-        if any(since <= step.number <= until for since, until in self.doomed):
+        if any(since <= step.number <= until and is_within(step.scope, path) for path, since, until in self.doomed):
             return True
         scope = self.scopes.get(step.scope)
         while scope is not None:

@@ -407,6 +407,10 @@ class Session:
             )
 
     def _refuse_unwind(self, since: str | None) -> None:
+        if self._node.session.is_replay:
+            raise self._misuse(
+                "this is a replay of a committed saga", 'begin another saga of the key: if_settled="new"'
+            )
         if self.is_ended and (self._is_kept or since is not None):
             raise self._misuse(
                 "the session has ended: nothing of it is undone any more",

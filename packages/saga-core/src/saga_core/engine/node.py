@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from saga_core.view import is_within
+
 if TYPE_CHECKING:
     from saga_core.engine.session import Session
 
@@ -119,4 +121,4 @@ class Node:
 
     def holds(self, path: str) -> bool:
         """Tell whether a scope path is this one or inside it."""
-        return not self.path or path == self.path or path.startswith(self.path + ".")
+        return is_within(path, self.path)
