@@ -16,6 +16,7 @@ from saga_core import saga_scope
 from saga_core.conformance.adapter.actions import charge, reserve
 from saga_core.conformance.adapter.ledger import Ledger
 from saga_core.errors import ScopeMisuse
+from saga_core.recovery import recover
 from saga_openai import SagaRunner, report_of, saga_tools
 
 from .scripted import QUIET, ScriptedModel, agent
@@ -93,7 +94,7 @@ model = ScriptedModel([("charge", {{"item": "a", "amount": 5}})], [({tool!r}, {{
 try:
     SagaRunner.run_sync(agent(model, saga_tools(charge, linger, slow)), "go", store={store!r}, run_config=QUIET)
 except KeyboardInterrupt:
-    print("interrupted")
+    print("interrupted", flush=True)
 """
 
 
@@ -110,3 +111,20 @@ def test_ctrl_c_finds_the_run_undone_also_what_a_thread_does_after_it(ledger: Le
     said, _ = process.communicate(timeout=60)
     assert said == "interrupted\n"
     assert (ledger.landed, ledger.undone) == (["a", "b"], ["b", "a"])
+
+
+def test_a_second_ctrl_c_does_not_wait_and_recovery_undoes_the_rest(ledger: Ledger, store: str) -> None:
+    program = PROGRAM.format(folder=str(Path(__file__).parent), tool="slow", store=store)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ledger.wait_until(lambda: bool(ledger.begun))
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert ledger.standing == ["a"]
+        ledger.release()
+        process.wait(60)
+    recover(store)
+    assert (ledger.landed, ledger.standing) == (["a", "b"], [])
