@@ -185,7 +185,7 @@ def test_until_then_it_is_in_doubt_and_the_error_says_so(store: Store, world: Wo
         await tools.charge("flight")
         raise ValueError
 
-    ended = in_scope(store, body, unwind_timeout=SOON)
+    ended = in_scope(store, body)
     assert ended.states == ["in_doubt", "undone"]
     assert (ended.saga.report.state, ended.saga.report.is_clean) == ("unwinding", False)
     assert "1 still to be settled" in ended.notes
@@ -356,7 +356,7 @@ def test_a_timeout_is_a_doubt(store: Store, world: World) -> None:
         assert (await tools.charge("flight"))["id"] == "ch_1"
         raise ValueError
 
-    ended = in_scope(store, body, unwind_timeout=SOON)
+    ended = in_scope(store, body)
     assert ended.states == ["in_doubt", "undone"]
 
 

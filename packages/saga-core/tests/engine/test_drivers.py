@@ -146,17 +146,17 @@ def test_a_blocking_twin_sees_the_callers_context(store: Store) -> None:
 
 
 def test_a_blocking_twin_with_a_timeout_runs_and_times_out(store: Store, world: World) -> None:
-    tools = declare(world, timeout=timedelta(milliseconds=200), probe=True, lands_within=timedelta(0))
+    tools = declare(world, timeout=timedelta(seconds=20))
+    hasty = declare(world, timeout=timedelta(milliseconds=30), probe=True, lands_within=timedelta(0))
     world.before["flight"].append(lambda: asyncio.sleep(60))
 
     def body(saga: Saga) -> None:
         assert tools.charge.blocking()("hotel") == {"id": "ch_1", "item": "hotel"}
         with pytest.raises(TimeoutError):
-            tools.charge.blocking()("flight")
+            hasty.charge.blocking()("flight")
         raise ValueError
 
-    limits = {"drain_timeout": timedelta(milliseconds=500), "unwind_timeout": timedelta(milliseconds=500)}
-    ended = in_plain_scope(store, body, **limits)
+    ended = in_plain_scope(store, body)
     assert world.standing == []
     assert world.undone == ["hotel"]
     assert ended.states[0] == "undone"

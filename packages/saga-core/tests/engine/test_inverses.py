@@ -225,8 +225,8 @@ def test_a_pending_undo_that_outlasts_the_scope_is_observed_by_the_janitor(store
         world.refund(charge_id, current_step().key)
         return None
 
-    world.on_undo["flight"] += [lambda: Pending("re_1", check_after=timedelta(milliseconds=20))]
-    ended = in_scope(store, three(tools), unwind_timeout=timedelta(milliseconds=100))
+    world.on_undo["flight"] += [lambda: Pending("re_1", check_after=timedelta(milliseconds=600))]
+    ended = in_scope(store, three(tools), unwind_timeout=timedelta(milliseconds=500))
     assert ended.states == ["undone", "undo_pending", "undone"]
     assert (ended.saga.report.state, ended.saga.report.is_clean) == ("unwinding", False)
     assert "1 still to be settled" in ended.notes

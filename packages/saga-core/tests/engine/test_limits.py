@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -55,10 +54,8 @@ def test_an_inverse_that_hangs_holds_up_the_block_no_longer_than_its_limits(
     world.on_undo["flight"].append((lambda: wait_for(go)) if sync_inverse else (lambda: hang(go)))
     sagas: list[Saga] = []
     mine = ZeroDivisionError()
-    began = time.monotonic()
 
     def look() -> None:
-        assert time.monotonic() - began < 4
         assert "still unwinding" in mine.__notes__[0]
         assert sagas[0].report.state == "unwinding"
         go.set()
@@ -103,31 +100,29 @@ def test_a_probe_that_hangs_holds_up_the_caller_no_longer_than_the_bound(
 
     tools = declare(world, probe=probe)
     world.after["hotel"].append(lose)
-    waited: list[float] = []
+    was_let_go: list[bool] = []
 
     def body(saga: Saga) -> None:
-        began = time.monotonic()
         with pytest.raises(Lost) as caught:
             tools.charge_now("hotel")
-        waited.append(time.monotonic() - began)
+        was_let_go.append(go.is_set())
         go.set()
         assert "may have landed" in caught.value.__notes__[0]
 
     async def async_body(saga: Saga) -> None:
-        began = time.monotonic()
         with pytest.raises(Lost) as caught:
             await tools.charge("hotel")
-        waited.append(time.monotonic() - began)
+        was_let_go.append(go.is_set())
         go.set()
         assert "may have landed" in caught.value.__notes__[0]
 
-    alarm = threading.Timer(2, go.set)
+    alarm = threading.Timer(20, go.set)
     alarm.start()
     limits: dict[str, Any] = {"unwind_timeout": SHORT}
     ended = in_plain_scope(store, body, **limits) if form == "plain" else in_scope(store, async_body, **limits)
     assert ended.error is None
     alarm.cancel()
-    assert waited[0] < 1.5
+    assert was_let_go == [False]
 
 
 ENDINGS: dict[str, Callable[[Saga], None]] = {
