@@ -79,6 +79,11 @@ def test_what_could_not_be_undone_in_time_is_not_returned_as_recorded_and_stays_
     three(door, session)
     report = door.do(session, "unwind", "another branch", since="call-b")
     assert [step.state for step in report.steps] == ["applied", "applied", "applied"]
+    action = door.action.name
+    assert session.notice() == (
+        f"In effect: step 1 {action}. "
+        f"Not known, a person or a later check settles it; do not repeat it: step 2 {action}; step 3 {action}."
+    )
     with pytest.raises(StepInDoubt, match="is being undone"):
         door.charge(session, "call-b", "b")
     assert world.landed("b") == 1

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from saga_core.view import PROVEN
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from saga_core.report import Report, StepReport
 
 _GROUPS = (
@@ -16,13 +18,18 @@ _GROUPS = (
 )
 
 
-def notice_of(report: Report) -> str:
-    """Return one short paragraph: what of the saga's work stands, and what the model must not rely on."""
+def notice_of(report: Report, unsure: Collection[int] = ()) -> str:
+    """Return one short paragraph: what of the saga's work stands, and what the model must not rely on.
+
+    Args:
+        report: What became of the saga.
+        unsure: The numbers of steps whose state is not the last word about them.
+    """
     left = list(report.steps)
     parts: list[str] = []
     for title, states in _GROUPS:
-        group = [step for step in left if step.state in states]
-        left = [step for step in left if step.state not in states]
+        group = [step for step in left if step.state in states and _number(step) not in unsure]
+        left = [step for step in left if step not in group]
         if group:
             parts.append(f"{title}: {_listed(group)}.")
     if left:
@@ -34,7 +41,10 @@ def _listed(steps: list[StepReport]) -> str:
     return "; ".join(_shown(step) for step in steps)
 
 
+def _number(step: StepReport) -> int:
+    return int(step.words.partition(".")[0])
+
+
 def _shown(step: StepReport) -> str:
-    number = step.words.partition(".")[0]
     money = "" if step.amount is None else f" ({step.amount} {step.currency or ''}".rstrip() + ", in minor units)"
-    return f"step {number} {step.action}{money}"
+    return f"step {_number(step)} {step.action}{money}"

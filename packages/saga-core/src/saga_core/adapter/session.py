@@ -22,6 +22,7 @@ from saga_core.engine.rewind import rewind
 from saga_core.engine.saga import Saga, ambient_node
 from saga_core.engine.terms import HALF_A_MINUTE, NO_TAGS, Terms, may_end, open_node, refuse_unfit, savepoint, watch
 from saga_core.errors import RollbackIncomplete, ScopeMisuse
+from saga_core.view import PROVEN, is_proven
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -167,8 +168,18 @@ class Session:
         return self._node.session.report()
 
     def notice(self) -> str:
-        """Return what stands and what was undone, in words that a model can read; no argument or result is in it."""
-        return notice_of(self.report)
+        """Return what stands and what was undone, in words that a model can read.
+
+        No argument or result is in it, declared amounts of money excepted.
+        """
+        with self._node.session.lock:
+            view, report = self._node.session.view, self.report
+            unsure = [
+                step.number
+                for step in view.steps.values()
+                if (step.state == "applied" and view.is_doomed(step)) or (step.state in PROVEN and not is_proven(step))
+            ]
+        return notice_of(report, unsure)
 
     def run_began(self) -> None:
         """Mark that a run of the framework goes on in here: until it ends, the session and the saga only unwind.
