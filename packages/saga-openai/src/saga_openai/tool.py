@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import sys
-import typing
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from agents import UserError, function_tool
 from agents.tool_context import ToolContext
 
-from saga_core import Action, AsyncAction, GateRefused, SagaError
-from saga_core.adapter import Session
-from saga_core.errors import DeclarationError
+from saga_core import Action, AsyncAction, SagaError
+from saga_core.adapter import Described, Session, describe, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,25 +33,13 @@ def saga_tools(*actions: Action[..., Any] | AsyncAction[..., Any]) -> list[Tool]
     Raises:
         DeclarationError: One of them is no action, or two have the same name.
     """
-    names: set[str] = set()
-    for action in actions:
-        if not isinstance(action, Action | AsyncAction):  # pyright: ignore[reportUnnecessaryIsInstance] -- users err
-            raise DeclarationError(
-                f"a {type(action).__qualname__} is no action",
-                next='declare the function: @compensable("billing.charge")',
-            )
-        if action.__name__ in names:
-            raise DeclarationError(
-                f"two actions are named {action.__name__!r}: the model could not tell them apart",
-                next="rename one of the functions; the registered names may stay",
-            )
-        names.add(action.__name__)
-    return [_tool(action) for action in actions]
+    return [_tool(described) for described in describe(*actions)]
 
 
-def _tool(action: Action[..., Any] | AsyncAction[..., Any]) -> FunctionTool:
+def _tool(described: Described) -> FunctionTool:
+    action = described.action
     wrapped = _asynchronous(action) if isinstance(action, AsyncAction) else _synchronous(action)
-    placed = _with_context(wrapped, action)
+    placed = _with_context(wrapped, described)
     try:
         return function_tool(placed)
     except UserError:  # a strict schema lists every key; where a parameter's keys are open, there is none
@@ -67,7 +52,7 @@ def _asynchronous(action: AsyncAction[..., Any]) -> Callable[..., Any]:
             try:
                 return await action(*args, **kwargs)
             except SagaError as refusal:
-                return _told(refusal)
+                return words_of(refusal)
 
     return call
 
@@ -78,21 +63,22 @@ def _synchronous(action: Action[..., Any]) -> Callable[..., Any]:
             try:
                 return action(*args, **kwargs)
             except SagaError as refusal:
-                return _told(refusal)
+                return words_of(refusal)
 
     return call
 
 
-def _with_context(call: Callable[..., Any], action: Action[..., Any] | AsyncAction[..., Any]) -> Callable[..., Any]:
+def _with_context(call: Callable[..., Any], described: Described) -> Callable[..., Any]:
     """Give the function the action's name and parameters, behind the one that the SDK fills in."""
-    signature = action.__signature__
+    action, name, signature = described
     context = inspect.Parameter(_CONTEXT, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ToolContext[Any])
-    call.__name__ = action.__name__
+    call.__name__ = name
     call.__qualname__ = action.__qualname__
     call.__module__ = action.__module__
     call.__doc__ = action.__doc__
-    hints = typing.get_type_hints(action, vars(sys.modules[action.__module__]), include_extras=True)
-    call.__annotations__ = {_CONTEXT: ToolContext[Any], **hints}
+    call.__annotations__ = {_CONTEXT: ToolContext[Any]} | {
+        each.name: each.annotation for each in signature.parameters.values()
+    }
     shown = signature.replace(parameters=[context, *signature.parameters.values()])
     call.__signature__ = shown  # pyright: ignore[reportFunctionMemberAccess] -- what inspect.signature looks for
     return call
@@ -100,10 +86,3 @@ def _with_context(call: Callable[..., Any], action: Action[..., Any] | AsyncActi
 
 def _body(context: ToolContext[Any]) -> AbstractContextManager[object]:
     return Session.body_here(context.tool_call_id) or nullcontext()
-
-
-def _told(error: SagaError) -> str:
-    """Return the reason in words that a model can read; how to approve is for the operator."""
-    advice = "" if isinstance(error, GateRefused) else error.next
-    parts = (str(error.args[0]), error.world, advice)
-    return " ".join(f"{part.rstrip('.')}." for part in parts if part)

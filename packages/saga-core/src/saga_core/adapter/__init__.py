@@ -7,5 +7,6 @@ Each verb that waits has a twin ending in `_sync`, which needs no event loop and
 
 from saga_core.adapter.doubt import may_have_landed
 from saga_core.adapter.session import Recorded, Session
+from saga_core.adapter.tool import Described, describe, words_of
 
-__all__ = ["Recorded", "Session", "may_have_landed"]
+__all__ = ["Described", "Recorded", "Session", "describe", "may_have_landed", "words_of"]
