@@ -411,3 +411,19 @@ def test_an_interrupted_tool_is_undone_and_the_interrupt_comes_out(door: Door, w
     assert world.undone == ["b", "a"]
     assert len(caught.value.__notes__) == 1
     assert current_saga() is None
+
+
+def test_whoever_asked_is_told_when_it_is_decided_that_a_session_unwinds(door: Door) -> None:
+    session, told = door.begin(), list[str]()
+    inner = session.savepoint("inner")
+    session.on_latch(lambda: told.append("outer"))
+    inner.on_latch(lambda: told.append("inner"))
+    inner.latch("only this part")
+    assert told == ["inner"]
+    with session.body("call-1") as saga:
+        saga.rollback("a tool wants it")
+    assert "outer" in told
+    late = list[str]()
+    session.on_latch(lambda: late.append("at once"))
+    assert late == ["at once"]
+    door.do(session, "end", None)

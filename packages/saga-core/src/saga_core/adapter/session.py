@@ -25,7 +25,7 @@ from saga_core.errors import RollbackIncomplete, ScopeMisuse
 from saga_core.view import PROVEN, is_proven
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from saga_core.engine.action import Action, AsyncAction
     from saga_core.engine.io import Io
@@ -278,6 +278,19 @@ class Session:
         if decision is not None and decision[0] == "rollback":
             return decision[1]
         return self._node.session.latched
+
+    def on_latch(self, told: Callable[[], None]) -> None:
+        """Call `told` when it is decided that the session unwinds: at once if it is, else from wherever that happens.
+
+        It may be called more than once, and must neither block nor raise.
+        """
+
+        def check() -> None:
+            if self.latched is not None:
+                told()
+
+        self._node.session.watch(check)
+        check()
 
     async def drain(self, patience: timedelta = HALF_A_MINUTE) -> bool:
         """Wait for effects that still run, wherever they do; False if one still runs after `patience`."""

@@ -102,7 +102,7 @@ async def _landed(call: Invocation, step: StepView, result: Any) -> None:
             else:
                 session.log.sync_soon()
     except StoreError as error:
-        session.latched = "the outcome of an earlier step could not be written"
+        session.latch("the outcome of an earlier step could not be written")
         lost = OutcomeNotLogged(
             f"{step.action!r} landed, and its outcome could not be written",
             saga_id=session.saga_id,

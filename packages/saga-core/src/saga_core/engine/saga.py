@@ -79,6 +79,7 @@ class Saga:
         if scope.decision is None or kind == "rollback":
             scope.decision = (kind, reason)
         scope.closed = f"{kind} was decided: {reason}"
+        scope.session.tell()
 
 
 def node_of(saga: Saga) -> Node:

@@ -42,7 +42,6 @@ class Session:
 
     Attributes:
         view: The fold of what was appended.
-        latched: Why no further effect may start although the scope is open, in words.
         asked: When each step in doubt may be asked about again, in nanoseconds since boot.
         written: The log position behind the newest record.
         newest: The number of the newest step or refused call.
@@ -68,7 +67,8 @@ class Session:
         self.name = view.began.name
         self.key = view.began.key
         self.lock = threading.RLock()
-        self.latched: str | None = None
+        self._latched: str | None = None
+        self._watchers: list[Callable[[], None]] = []
         self.runs = 0
         self.asked: dict[int, int] = {}
         self.written = 0
@@ -91,6 +91,25 @@ class Session:
         """Become a forked child's dead copy: the saga is the parent's."""
         self.is_dead = True
         self.lock = threading.RLock()
+
+    @property
+    def latched(self) -> str | None:
+        """Why no further effect may start although the scope is open, in words."""
+        return self._latched
+
+    def latch(self, why: str) -> None:
+        """Let no further effect start, and tell the watchers."""
+        self._latched = why
+        self.tell()
+
+    def watch(self, told: Callable[[], None]) -> None:
+        """Call `told` whenever the session is latched or a scope of it is decided on."""
+        self._watchers.append(told)
+
+    def tell(self) -> None:
+        """Call the watchers."""
+        for told in self._watchers:
+            told()
 
     def append(self, record: Record) -> int:
         """Write a record, take it into the state, and return the log position behind it.
@@ -142,7 +161,7 @@ class Session:
                 return self.append(record)
             except StoreError:
                 self.unwritten.append(record)
-                self.latched = "the outcome of an earlier step could not be written"
+                self.latch("the outcome of an earlier step could not be written")
                 raise
 
     def _write(self, record: Record) -> int:
