@@ -12,7 +12,7 @@ from saga_core import SagaBusy, SagaClosed, Store, open_store, saga_scope
 from saga_core.adapter import Session
 from saga_core.errors import ScopeMisuse
 
-from ..engine.world import World, left_open  # noqa: TID252
+from ..engine.world import World, left_open, unique  # noqa: TID252
 
 if TYPE_CHECKING:
     from .conftest import Door
@@ -75,10 +75,11 @@ def test_a_replay_answers_what_is_recorded_and_does_nothing_new(door: Door, worl
 
 
 def test_a_thread_that_lost_its_context_joins_by_the_key(door: Door, world: World) -> None:
-    session = door.begin(key="order")
+    key = unique("order")
+    session = door.begin(key=key)
 
     def tool() -> None:
-        assert Session.join("order") is session
+        assert Session.join(key) is session
         door.charge(session, "call-1", "a")
 
     thread = threading.Thread(target=tool)
@@ -87,29 +88,42 @@ def test_a_thread_that_lost_its_context_joins_by_the_key(door: Door, world: Worl
     assert world.standing == ["a"]
     assert Session.join("another") is None
     door.do(session, "end", ValueError())
-    assert Session.join("order") is None
+    assert Session.join(key) is None
     assert world.standing == []
 
 
 def test_a_key_of_two_stores_joins_neither(world: World, store: Store) -> None:
-    one = Session.open_sync(store=store, key="order")
-    two = Session.open_sync(store=open_store("memory:"), key="order")
-    assert Session.join("order") is None
+    key = unique("order")
+    one = Session.open_sync(store=store, key=key)
+    two = Session.open_sync(store=open_store("memory:"), key=key)
+    assert Session.join(key) is None
     two.end_sync()
-    assert Session.join("order") is one
+    assert Session.join(key) is one
     one.end_sync()
 
 
+def test_a_session_that_was_left_behind_does_not_hide_the_newest_one(store: Store, world: World) -> None:
+    key = unique("order")
+    Session.open_sync(store=store, key=key).end_sync()
+    left = Session.open_sync(store=store, key=key, if_settled="return")
+    session = Session.open_sync(store=store, key=key, if_settled="new")
+    assert Session.join(key) is session
+    session.end_sync()
+    assert Session.join(key) is left
+
+
 def test_a_dropped_session_is_not_joined(store: Store, world: World) -> None:
-    session = Session.open_sync(store=store, key="order")
+    key = unique("order")
+    session = Session.open_sync(store=store, key=key)
     del session
     gc.collect()
-    assert Session.join("order") is None
+    assert Session.join(key) is None
 
 
 def test_a_savepoint_is_not_joined_by_the_key_of_the_scope_around_it(store: Store, world: World) -> None:
-    with saga_scope(store=store, key="order"):
+    key = unique("order")
+    with saga_scope(store=store, key=key):
         session = Session.open_sync()
-        assert session.saga.key == "order"
-        assert Session.join("order") is None
+        assert session.saga.key == key
+        assert Session.join(key) is None
         session.end_sync()

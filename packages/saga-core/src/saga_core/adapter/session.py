@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import weakref
 from concurrent.futures import Future
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _live: weakref.WeakSet[Session] = weakref.WeakSet()
 _live_lock = threading.Lock()
+_numbers = itertools.count(1)
 
 _GRACE = 2.0
 """Seconds that a second ending is waited for longer than the first may take."""
@@ -74,6 +76,7 @@ class Session:
         self._limits = terms.limits
         self._lock = threading.Lock()
         self._runs = 0
+        self._number = next(_numbers)
         self._is_claimed = False
         self._ending: Future[None] = Future()
         node.stays_closed = True
@@ -145,12 +148,14 @@ class Session:
     def join(key: str) -> Session | None:
         """Return the session of this process that was opened under the key and has not ended; None if there is none.
 
-        For a tool's body that has lost its context, in whatever thread or task it runs. None, too, where sagas of
-        several stores have the key: nobody can tell which one is meant.
+        For a tool's body that has lost its context, in whatever thread or task it runs. Where a session was left behind
+        without being ended, the newest one is meant; None where sagas of several stores have the key, as nobody can
+        tell which one is.
         """
         with _live_lock:
             found = [session for session in _live if session.saga.key == key and not session.is_ended]
-        return found[0] if len(found) == 1 else None
+        stores = {id(session._node.session.store) for session in found}  # noqa: SLF001 -- its own class
+        return max(found, key=lambda session: session._number) if len(stores) == 1 else None  # noqa: SLF001
 
     @property
     def is_ended(self) -> bool:
