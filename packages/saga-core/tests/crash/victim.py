@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import resource
+import signal
 import sys
 from contextlib import suppress
 from datetime import timedelta
@@ -201,6 +202,7 @@ def _descriptors() -> int:
 
 
 def main(orders: VictimOrders) -> Told:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in its background is deaf to it
     for fault in orders.faults:
         FAULTS[fault]()
     if orders.disk:
