@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Request: TypeAlias = tuple[FileLog, int, Done]
 
 DELAY = 0.007
-"""Seconds for which a lazy request waits for an ordinary sync to serve it."""
+"""Seconds for which a log is left alone before a lazy request is served: ordinary syncs serve it as well."""
 
 _logger = logging.getLogger("saga_core.store")
 _LAZY = "lazy"
@@ -46,7 +46,7 @@ class Committer:
         self._put((log, position, done))
 
     def sync_soon(self, log: FileLog) -> None:
-        """Have a log catch up within about ten milliseconds."""
+        """Have a log catch up once nothing has been written to it for some milliseconds."""
         self._lazy.append(log)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -88,20 +88,30 @@ class Committer:
                 due = time.monotonic() + DELAY
             _serve([item for item in items if not isinstance(item, str)])
             if is_last or (due is not None and time.monotonic() >= due):
-                due = None
-                self._serve_lazy()
+                due = self._serve_lazy(is_last=is_last)
             items.clear()  # holds nobody's log while it waits
 
-    def _serve_lazy(self) -> None:
+    def _serve_lazy(self, *, is_last: bool) -> float | None:
+        """Have each log that is left alone catch up; return when the others may be looked at again."""
         self._is_scheduled = False
+        now = time.monotonic()
+        busy: list[FileLog] = []
         while self._lazy:
             log = self._lazy.popleft()
+            if log.asked_at + DELAY > now and not is_last:
+                busy.append(log)
+                continue
             try:
                 log.catch_up()
             except SagaError as error:  # the saga's next barrier tries again and raises
                 _logger.warning("%s", error)
             except BaseException:
                 _logger.exception("the log of saga %s could not catch up", log.saga)
+        if not busy:
+            return None
+        self._is_scheduled = True
+        self._lazy.extend(busy)
+        return min(log.asked_at for log in busy) + DELAY
 
 
 def _wait(queue: SimpleQueue[Request | str], seconds: float | None) -> list[Request | str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from saga_core import codec, frame
@@ -23,6 +24,8 @@ _kinds: dict[type[Record], int] = {}
 
 class FileLog:
     """A locked file, its end, and those bytes of it that are not proven to be on disk.
+
+    `asked_at` is when `sync_soon` was last called, on the monotonic clock.
 
     One lock guards all fields. An append holds it throughout; a sync holds it to begin and to end, and whoever closes
     the descriptor waits for the sync in flight.
@@ -47,6 +50,7 @@ class FileLog:
         self._is_given_up = False
         self._is_forked = False
         self._is_soon = False
+        self.asked_at = 0.0
         self._lost: str | None = None
         self._durable = 0
         self._unproven = [self._header]
@@ -213,6 +217,7 @@ class FileLog:
         self._store.committer.sync_later(self, position, done)
 
     def sync_soon(self) -> None:
+        self.asked_at = time.monotonic()
         if not self._is_soon:
             self._is_soon = True
             self._store.committer.sync_soon(self)
