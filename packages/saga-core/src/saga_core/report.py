@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from saga_core.types import SagaState, StepState
+from saga_core.view import is_proven
 
 if TYPE_CHECKING:
     from saga_core.view import SagaView, StepView
@@ -109,7 +110,8 @@ def _words(step: StepView) -> str:
             words = "landed after it had failed towards its caller" if step.stray else "landed"
             return words if step.problem is None else f"{words}, and cannot be undone ({step.problem})"
         case "not_landed":
-            return f"did not land ({step.words})"
+            hidden = f"was not found ({step.words}; what stands beside it may hide it)"
+            return f"did not land ({step.words})" if is_proven(step) else hidden
         case "undoing":
             return "being undone"
         case "undo_in_doubt":

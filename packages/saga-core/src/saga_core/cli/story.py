@@ -154,7 +154,7 @@ class _Teller:
         elif isinstance(record, Doubted):
             end = f"in doubt: {shown(record.error)}"
         else:
-            end = f"did not land: {shown(record.why)}"
+            end = f"{'was not found' if record.beside else 'did not land'}: {shown(record.why)}"
         if call is not None:
             call.close(record.at, end)
         else:
