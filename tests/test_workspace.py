@@ -1,9 +1,12 @@
 """House rules that a machine can check, over the sources of all five packages."""
 
+import ast
 import importlib
 import inspect
+import io
 import statistics
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +21,7 @@ PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml")
 MODULES = [path.name.replace("-", "_") for path in PACKAGES]
 MAX_LINES = 600
 MAX_MEDIAN = 150
+MAX_ADAPTER = 400
 MAX_NAMES = {"saga_core": 40, "saga_langgraph": 12, "saga_crewai": 12, "saga_openai": 12}
 EMPTY_WORDS = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}
 
@@ -28,6 +32,22 @@ def sources(package: Path) -> list[Path]:
 
 def lengths(paths: list[Path]) -> dict[str, int]:
     return {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+
+
+def code_lines(path: Path) -> int:
+    """Return how many lines of a source hold code: no blank line, no comment, no docstring."""
+    text = path.read_text(encoding="utf-8")
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    lines = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in skipped
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
 
 
 def too_long(paths: list[Path]) -> dict[str, int]:
@@ -88,6 +108,19 @@ def test_no_module_is_longer_than_six_hundred_lines(package: Path) -> None:
 def test_half_of_the_core_is_in_modules_of_at_most_150_lines() -> None:
     counts = [count for count in lengths(sources(ROOT / "packages" / "saga-core")).values() if count]
     assert statistics.median(counts) <= MAX_MEDIAN
+
+
+@pytest.mark.parametrize("name", ["saga-langgraph", "saga-crewai", "saga-openai"])
+def test_an_adapter_is_thin(name: str) -> None:
+    assert sum(map(code_lines, sources(ROOT / "packages" / name))) < MAX_ADAPTER
+
+
+def test_a_line_of_code_is_counted_and_a_line_of_words_is_not(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""Words,\nof two lines."""\n\n# more\nx = (\n    1,  # one\n)\ntext = "a\\\nb"\n', encoding="utf-8"
+    )
+    assert code_lines(module) == 5
 
 
 def test_a_module_of_601_lines_is_found(tmp_path: Path) -> None:
