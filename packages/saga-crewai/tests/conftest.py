@@ -18,6 +18,7 @@ os.environ |= {
     "OTEL_SDK_DISABLED": "true",
 }
 
+import crews
 from crews import World
 
 
@@ -31,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setenv("CREW_WORLD", str(tmp_path / "ledger.txt"))
     monkeypatch.setenv("SAGA_STORE", f"file:{tmp_path / 'saga'}")
+    crews.begun.clear()
+    crews.may_land.clear()
     return World(tmp_path / "ledger.txt")
 
 

@@ -8,7 +8,17 @@ from typing import Any
 
 from crewai import Agent, Crew, Task
 
-from saga_core import Action, AsyncAction, Call, Compensation, compensable, inverse, irreversible, read_only
+from saga_core import (
+    Action,
+    AsyncAction,
+    Call,
+    Compensation,
+    compensable,
+    current_saga,
+    inverse,
+    irreversible,
+    read_only,
+)
 from saga_crewai import saga_tools
 from saga_crewai.testing import ScriptedLLM, Turn
 
@@ -47,17 +57,11 @@ class Declined(Exception):
     """The bank refused before anything happened."""
 
 
-class Gates:
-    """What the slow effects wait for, and tell."""
+begun = threading.Event()
+"""A slow effect runs."""
 
-    begun = threading.Event()
-    go = threading.Event()
-
-    @classmethod
-    def close(cls) -> None:
-        """Begin anew."""
-        cls.begun = threading.Event()
-        cls.go = threading.Event()
+may_land = threading.Event()
+"""It may go on."""
 
 
 @inverse("shop.refund")
@@ -99,9 +103,9 @@ def charge_later_undo(call: Call[str]) -> Compensation:
 
 @compensable("shop.charge_slowly")
 def charge_slowly(customer: str) -> str:
-    """Charge a customer's card once the gate opens."""
-    Gates.begun.set()
-    assert Gates.go.wait(60)
+    """Charge a customer's card once it may land."""
+    begun.set()
+    assert may_land.wait(60)
     write(f"charge {customer}")
     return f"charged {customer}"
 
@@ -124,6 +128,15 @@ async def look_up(customer: str) -> str:
     if customer == "nobody":
         raise LookupError("there is no such customer")
     return f"{customer} is a good customer"
+
+
+@read_only("shop.give_up")
+def give_up(why: str) -> str:
+    """Decide that all of it is undone."""
+    saga = current_saga()
+    assert saga is not None
+    saga.rollback(why)
+    return "given up"
 
 
 Tools = Sequence[Action[..., Any] | AsyncAction[..., Any]]

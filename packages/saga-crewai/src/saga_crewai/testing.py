@@ -15,6 +15,9 @@ __all__ = ["ScriptedLLM", "Turn"]
 Turn: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]] | str | BaseException
 """One answer: calls of tools by name and arguments, a final text, or the error that asking raises."""
 
+_REMINDER = "\n\n\nYou ONLY have access"
+"""Begins the instructions that CrewAI repeats behind every third result of its text protocol."""
+
 
 class ScriptedLLM(BaseLLM):
     """A model that answers by a script; its last turn is repeated for whoever asks on.
@@ -58,7 +61,8 @@ class ScriptedLLM(BaseLLM):
         if self.native:
             return [str(message["content"]) for message in self.messages if message["role"] == "tool"]
         said = [str(message["content"]) for message in self.messages if message["role"] == "assistant"]
-        return [text.partition("\nObservation: ")[2] for text in said if "\nObservation: " in text]
+        shown = [text.partition("\nObservation: ")[2] for text in said if "\nObservation: " in text]
+        return [text.partition(_REMINDER)[0] for text in shown]
 
     def supports_function_calling(self) -> bool:
         """Tell CrewAI which protocol to speak."""
