@@ -82,7 +82,7 @@ def test_a_checkpoint_finds_the_action_again() -> None:
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(DeclarationError, match="two of the tools are named 'charge'"):
+    with pytest.raises(DeclarationError, match="are named 'charge'"):
         saga_tools(charge, charge)
 
 

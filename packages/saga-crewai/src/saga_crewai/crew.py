@@ -12,7 +12,7 @@ from crewai.hooks.dispatch import scoped_hooks
 from saga_core.adapter import Session
 from saga_core.errors import ScopeMisuse
 from saga_crewai.errors import SagaFailed
-from saga_crewai.watch import Watch
+from saga_crewai.watch import WATCH, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,9 +68,9 @@ class CrewScope:
 
     def _begin(self, session: Session) -> Saga:
         self._session = session
-        self._watch = Watch(session)
-        self._hooks = self._watch.hooks()
-        self._body, self._scope = session.body(), scoped_hooks(self._hooks)
+        self._watch, self._outer = Watch(session), WATCH.get()
+        WATCH.set(self._watch)
+        self._body, self._scope = session.body(), scoped_hooks(self._watch.hooks())
         self._scope.__enter__()
         return self._body.__enter__()
 
@@ -79,10 +79,13 @@ class CrewScope:
         session = self._session
         assert session is not None
         self._body.__exit__(None, None, None)
+        self._watch.stop_models()  # a crew may still run in threads of its own
+        if WATCH.get() is self._watch:
+            WATCH.set(self._outer)
         try:
             self._scope.__exit__(None, None, None)
         except ValueError:  # left in another context than it was entered in, where nothing can be taken back
-            self._hooks.clear()
+            self._watch.close()
         if not self._watch.stopped(error) and (error is not None or not self._watch.is_failed):
             return session, None
         return session, SagaFailed(f"the crew failed: {session.latched}", saga_id=session.saga.id)

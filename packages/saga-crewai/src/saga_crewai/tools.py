@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
-import typing
 from typing import Annotated, Any
 
 from crewai.tools import BaseTool
@@ -14,8 +12,9 @@ from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, PrivateAttr, create_model
 
 from saga_core import Action, AsyncAction, SagaError, current_saga
-from saga_core.adapter import may_have_landed
+from saga_core.adapter import Described, describe, may_have_landed
 from saga_core.errors import DeclarationError, OutcomeNotLogged, StepInDoubt
+from saga_crewai.watch import WATCH
 
 __all__ = ["SagaTool", "no_cache", "saga_tools"]
 
@@ -73,6 +72,9 @@ class SagaTool(BaseTool):
         try:
             return self._call(*args, **self._restored(kwargs))
         except Exception as error:  # noqa: BLE001 -- every failure is told to the model, and none runs the tool again
+            watch = WATCH.get()
+            if watch is not None:
+                watch.tool_failed()
             return _failure(error, self._call)
 
     def _restored(self, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -94,14 +96,7 @@ def saga_tools(*actions: Action[..., Any] | AsyncAction[..., Any]) -> list[SagaT
     Raises:
         DeclarationError: Two actions have one name, one of them is no action, or its annotations cannot be read.
     """
-    for action in actions:
-        if not isinstance(action, (Action, AsyncAction)):  # pyright: ignore[reportUnnecessaryIsInstance] -- a plain function would run unrecorded
-            raise DeclarationError(
-                f"a {type(action).__qualname__} is no action",
-                world="no tool was made",
-                next="declare the function with @compensable, @reversible, @irreversible or @read_only",
-            )
-    tools = [_tool_of(action) for action in actions]
+    tools = [_tool_of(described) for described in describe(*actions)]
     names: set[str] = set()
     for tool in tools:
         name = sanitize_tool_name(tool.name)
@@ -115,39 +110,27 @@ def saga_tools(*actions: Action[..., Any] | AsyncAction[..., Any]) -> list[SagaT
     return tools
 
 
-def _tool_of(action: Action[..., Any] | AsyncAction[..., Any]) -> SagaTool:
-    name, hints = action.__name__, _hints(action)
-    result = hints.get("return")
+def _tool_of(described: Described) -> SagaTool:
+    action, name, signature = described
+    result = signature.return_annotation
     return SagaTool(
         name=name,
         description=action.__doc__ or f"Calls {name}.",
-        args_schema=_arguments(action, hints),
+        args_schema=_arguments(name, signature),
         result_schema=result if isinstance(result, type) and issubclass(result, BaseModel) else None,
         cache_function=no_cache,
         action=action,
     )
 
 
-def _hints(action: Action[..., Any] | AsyncAction[..., Any]) -> dict[str, Any]:
-    module = sys.modules.get(action.__module__)
-    try:
-        return typing.get_type_hints(action, globalns=dict(vars(module)) if module else {}, include_extras=True)
-    except NameError as unknown:
-        raise DeclarationError(
-            f"{action.name!r} has an annotation that cannot be read: {unknown}",
-            world="no tool was made",
-            next="import what the annotations name at run time, in the module that declares the action",
-        ) from unknown
-
-
-def _arguments(action: Action[..., Any] | AsyncAction[..., Any], hints: dict[str, Any]) -> type[BaseModel]:
+def _arguments(name: str, signature: inspect.Signature) -> type[BaseModel]:
     """Return what CrewAI's own `@tool` would make of the signature."""
-    fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(action).parameters.items():
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (hints.get(name, Any), default)
-    return create_model("".join(action.__name__.split()).title(), **fields)
+    fields: dict[str, Any] = {
+        each.name: (each.annotation, ... if each.default is each.empty else each.default)
+        for each in signature.parameters.values()
+        if each.kind is not each.VAR_KEYWORD
+    }
+    return create_model("".join(name.split()).title(), **fields)
 
 
 def _failure(error: Exception, action: Action[..., Any]) -> ToolFailure:
