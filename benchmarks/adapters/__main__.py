@@ -41,6 +41,7 @@ def figures(taken: dict[str, float]) -> Iterator[tuple[str, float]]:
         yield f"{name}_added_ms", (wrapped - own) / CALLS * 1000
         yield f"{name}_own_ms", own / CALLS * 1000
         yield f"{name}_added_over_own", (wrapped - own) / own
+    yield "langgraph_any_middleware_ms", (taken["langgraph_plain"] - taken["langgraph_bare"]) / CALLS * 1000
     yield "bare_sync_ms", taken["bare_sync"] / CALLS * 1000
 
 
