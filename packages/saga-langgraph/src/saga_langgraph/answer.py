@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import ToolMessage
 
 from saga_core import GateRefused, StepInDoubt, StepMismatch
+from saga_core.adapter import words_of
 from saga_core.errors import BadArguments
 
 if TYPE_CHECKING:
@@ -19,8 +20,5 @@ REFUSALS = (GateRefused, StepInDoubt, StepMismatch, BadArguments)
 
 
 def answer(call: Mapping[str, Any], error: SagaError) -> ToolMessage:
-    """Return the reason as the tool's result. What else a refusal says is for the people who run the agent."""
-    reason = str(error.args[0])
-    if not isinstance(error, GateRefused):
-        reason = f"{reason.rstrip('.')}. World: {error.world}. Next: {error.next}"
-    return ToolMessage(reason, name=call["name"], tool_call_id=call["id"] or "", status="error")
+    """Return the reason as the tool's result."""
+    return ToolMessage(words_of(error), name=call["name"], tool_call_id=call["id"] or "", status="error")

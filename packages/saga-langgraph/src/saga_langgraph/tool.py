@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import sys
-import typing
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.tools import StructuredTool
 
 from saga_core import Action, AsyncAction
-from saga_core.errors import DeclarationError
+from saga_core.adapter import Described, describe
 from saga_langgraph.answer import REFUSALS, answer
 from saga_langgraph.body import body
 
@@ -31,15 +28,7 @@ def saga_tools(*actions: Tool) -> list[StructuredTool]:
         DeclarationError: Two of them have one name.
         ValueError: One of them has no docstring to describe it.
     """
-    names = [action.__name__ for action in actions]
-    for name in names:
-        if names.count(name) > 1:
-            raise DeclarationError(
-                f"two tools would be named {name!r}, and the model could not tell them apart",
-                world="nothing was built",
-                next="rename one of the functions",
-            )
-    return [_tool(action) for action in actions]
+    return [_tool(described) for described in describe(*actions)]
 
 
 class _SagaTool(StructuredTool):
@@ -71,25 +60,23 @@ def _call_of(given: Any) -> dict[str, Any]:
     return call if call.get("type") == "tool_call" else {}
 
 
-def _tool(action: Tool) -> StructuredTool:
+def _tool(described: Described) -> StructuredTool:
+    action = described.action
     if isinstance(action, AsyncAction):
-        return _SagaTool.from_function(_function(action.blocking()), _function(action))
-    return _SagaTool.from_function(_function(action))
+        return _SagaTool.from_function(_function(action.blocking(), described), _function(action, described))
+    return _SagaTool.from_function(_function(action, described))
 
 
-def _function(action: Tool) -> Any:
+def _function(action: Tool, described: Described) -> Any:
     """Return the action as a function whose annotations LangChain can read without its module."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         return action(*args, **kwargs)
 
     call: Any = function
-    hints = typing.get_type_hints(action, globalns=vars(sys.modules[action.__module__]), include_extras=True)
-    signature = inspect.signature(action)
+    signature = described.signature
     functools.update_wrapper(call, action)
     del call.__wrapped__  # LangChain would look for the names in it, and an action has no globals
-    call.__annotations__ = hints
-    call.__signature__ = signature.replace(
-        parameters=[each.replace(annotation=hints.get(each.name, Any)) for each in signature.parameters.values()]
-    )
+    call.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    call.__signature__ = signature
     return call
