@@ -112,3 +112,10 @@ def test_the_snippet_of_saga_connectors_refunds_the_charge_and_reverts_the_lead(
     assert (refund["amount"], refund["customer"], refund["status"]) == (42000, customer, "succeeded")
     changes = [(change["OldValue"], change["NewValue"]) for change in org.snapshot()["history"]]
     assert changes == [("Open", "Won"), ("Won", "Open")]
+
+
+@pytest.mark.parametrize("package", ["saga-langgraph", "saga-crewai", "saga-openai"])
+def test_the_lines_that_the_front_page_shows_for_a_framework_are_those_that_its_package_runs(package: str) -> None:
+    shown = re.findall(r"```py\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    text = (ROOT / "packages" / package / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0] in shown
