@@ -83,6 +83,7 @@ def test_an_interrupt_that_a_tool_raises_on_the_loop_finds_the_run_undone(ledger
 
 
 PROGRAM = """
+import signal
 import sys
 
 from saga_core.conformance.adapter.actions import charge, linger, slow
@@ -90,6 +91,7 @@ from saga_openai import SagaRunner, saga_tools
 sys.path.insert(0, {folder!r})
 from scripted import QUIET, ScriptedModel, agent
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it with Ctrl-C ignored
 model = ScriptedModel([("charge", {{"item": "a", "amount": 5}})], [({tool!r}, {{"item": "b"}})], "done")
 try:
     SagaRunner.run_sync(agent(model, saga_tools(charge, linger, slow)), "go", store={store!r}, run_config=QUIET)
