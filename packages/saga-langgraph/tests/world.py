@@ -62,6 +62,7 @@ class Ledger:
         gates: What a slow effect waits for, by item.
         begun: Set when the effect of an item has begun.
         die_in: The item in whose effect the process is killed.
+        dies_after: Killed when the effect has landed, instead of before.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,12 +70,15 @@ class Ledger:
         self.gates: defaultdict[str, threading.Event] = defaultdict(threading.Event)
         self.begun: defaultdict[str, threading.Event] = defaultdict(threading.Event)
         self.die_in: str | None = None
+        self.dies_after = False
 
     def write(self, what: str, item: str, key: str) -> None:
-        if item == self.die_in:
+        if item == self.die_in and not self.dies_after:
             os.kill(os.getpid(), signal.SIGKILL)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps([what, item, key]) + "\n")
+        if item == self.die_in:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def lines(self) -> list[list[str]]:
         if not self.path.exists():

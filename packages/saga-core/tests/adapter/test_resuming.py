@@ -27,6 +27,7 @@ def test_a_suspended_session_goes_on_at_its_places(door: Door, world: World) -> 
     assert left_open(door.store) == [session.saga.id]
     again = door.begin(key="order")
     assert again.saga.id == session.saga.id
+    assert (session.found, again.found) == (None, "suspended")
     assert again.recorded("call-1", door.action) == ("applied", made)
     assert door.charge(again, "call-1", "a") == made
     door.charge(again, "call-2", "b")
@@ -127,3 +128,19 @@ def test_a_savepoint_is_not_joined_by_the_key_of_the_scope_around_it(store: Stor
         assert session.saga.key == key
         assert Session.join(key) is None
         session.end_sync()
+
+
+def test_a_session_lists_the_places_of_its_own_steps_in_the_order_in_which_they_were_made(
+    door: Door, world: World
+) -> None:
+    session = door.begin()
+    for place, item in (("task.1/call", "a"), ("b", "b"), ("task.1/call", "a")):
+        door.charge(session, place, item)
+    with session.body("outer"):
+        door.charge(session, "inner", "c")
+    inner = session.savepoint("part")
+    door.charge(inner, "d", "d")
+    assert session.places == ["task.1/call", "b", "outer", "d"]
+    assert inner.places == ["d"]
+    door.do(session, "end")
+    assert world.standing == ["a", "b", "c", "d"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from saga_core import NoActiveSaga
 from saga_core.adapter import Session
+from saga_langgraph.place import place_of
 from saga_langgraph.run import config_here, run_of
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ _entered: ContextVar[str | None] = ContextVar("saga_langgraph_place", default=No
 def body(config: Mapping[str, Any] | None = None, call: str | None = None) -> Generator[None]:
     """Make the saga of the run, or the `saga_scope` around it, ambient for one run of a body.
 
-    The place is LangGraph's name of the task, which is the same when the task is retried or resumed, and the id of the
-    tool call in it. In the body of the same place already, nothing changes.
+    In the body of the same place already, nothing changes.
 
     Args:
         config: The config of the task; default, the one that is running here.
@@ -31,8 +31,7 @@ def body(config: Mapping[str, Any] | None = None, call: str | None = None) -> Ge
         NoActiveSaga: An effect was called, and neither is there; nothing was called.
     """
     here = config or config_here()
-    task = here.get("configurable", {}).get("checkpoint_ns", "")
-    place = f"{task}/{call}" if call else task
+    place = place_of(here, call)
     run = run_of(here)
     if _entered.get() == place != "":
         yield

@@ -12,6 +12,7 @@ from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] -
 from saga_core import current_saga
 from saga_core.adapter import Session
 from saga_core.errors import ScopeMisuse
+from saga_langgraph.resume import undo_unknown, undo_unknown_sync
 from saga_langgraph.run import Run, config_here, run_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def with_saga(
         if opening is None:
             yield from plain.stream(self, given, config, **options)
             return
-        run = Run(Session.open_sync(self.get_name(), **opening[1]), opening[0], on_guardrail)
+        session = Session.open_sync(self.get_name(), **opening[1])
+        undo_unknown_sync(session, self, merge_configs(self.config, config))
+        run = Run(session, opening[0], on_guardrail)
         chunks = plain.stream(self, given, _carrying(config or {}, run), **options)
         last = None
         try:
@@ -88,7 +91,9 @@ def with_saga(
             async for chunk in plain.astream(self, given, config, **options):
                 yield chunk
             return
-        run = Run(await Session.open(self.get_name(), **opening[1]), opening[0], on_guardrail)
+        session = await Session.open(self.get_name(), **opening[1])
+        await undo_unknown(session, self, merge_configs(self.config, config))
+        run = Run(session, opening[0], on_guardrail)
         chunks = plain.astream(self, given, _carrying(config or {}, run), **options)
         last = None
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
     from saga_core.view import StepView
@@ -21,10 +21,20 @@ def quoted(place: str) -> str:
 
 
 def is_at(step: StepView, place: str) -> bool:
-    """Tell whether the step was called in a body of the place, or in a body inside one."""
+    """Tell whether the step was called in a body of the quoted place, or in a body inside one."""
+    return place in _places(step)
+
+
+def outermost(step: StepView) -> str | None:
+    """Return the place of the outermost body that the step was called in; None if it was called in none."""
+    found = _places(step)
+    return unquote(found[0]) if found else None
+
+
+def _places(step: StepView) -> list[str]:
+    found: list[str] = []
     for part in step.position.split("/")[1:]:
         if "@" in part or "#" in part:  # the action's own part; a label may hold anything
-            return False
-        if place in part.split("+"):
-            return True
-    return False
+            break
+        found += part.split("+")
+    return found

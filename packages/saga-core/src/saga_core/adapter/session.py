@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from saga_core import codec, registry
 from saga_core.adapter.body import Body, placed
 from saga_core.adapter.notice import notice_of
-from saga_core.adapter.place import is_at, quoted
+from saga_core.adapter.place import is_at, outermost, quoted
 from saga_core.clock import seconds
 from saga_core.engine.context import STEP
 from saga_core.engine.ending import drain
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from saga_core.gate import Gate
     from saga_core.report import Report
     from saga_core.stores import Store
-    from saga_core.types import StepState
+    from saga_core.types import SagaState, StepState
     from saga_core.view import StepView
 
     T = TypeVar("T")
@@ -156,6 +156,19 @@ class Session:
             found = [session for session in _live if session.saga.key == key and not session.is_ended]
         stores = {id(session._node.session.store) for session in found}  # noqa: SLF001 -- its own class
         return max(found, key=lambda session: session._number) if len(stores) == 1 else None  # noqa: SLF001
+
+    @property
+    def found(self) -> SagaState | None:
+        """How an earlier owner left the saga: `suspended`, or `running` if cut off; None if it was begun here."""
+        return self._node.session.found
+
+    @property
+    def places(self) -> list[str]:
+        """Where steps of this session are recorded, each place once, in the order of their first ones."""
+        with self._node.session.lock:
+            steps = list(self._node.session.view.steps.values())
+        found = (outermost(step) for step in steps if self._node.holds(step.scope))
+        return list(dict.fromkeys(place for place in found if place is not None))
 
     @property
     def is_ended(self) -> bool:

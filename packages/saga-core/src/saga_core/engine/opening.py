@@ -172,6 +172,7 @@ async def adopt(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, 
     """Take a claimed saga over under a new epoch; durable before anything is done in its name."""
     view = fold.fold(reading.records)
     session = Session(store, log, view, gate=gate)
+    session.found = view.state
     epoch = 2 if view.adopted is None else view.adopted.epoch + 1
     clock = session.clock
     record = Adopted(

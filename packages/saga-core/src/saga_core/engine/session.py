@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from saga_core.gate import Gate
     from saga_core.records import Record
     from saga_core.stores.store import Backend, Log
+    from saga_core.types import SagaState
     from saga_core.view import SagaView
 
 log = logging.getLogger("saga_core")
@@ -45,6 +46,7 @@ class Session:
         asked: When each step in doubt may be asked about again, in nanoseconds since boot.
         written: The log position behind the newest record.
         newest: The number of the newest step or refused call.
+        found: The state in which an earlier owner left the saga; None if it was begun here.
         runs: How many runs of a framework have begun inside the saga and not ended.
         unwritten: Outcomes that the log did not take; written first as soon as it takes records again.
         unattended: Steps whose effects still run although their callers went on.
@@ -69,6 +71,7 @@ class Session:
         self.lock = threading.RLock()
         self._latched: str | None = None
         self._watchers: list[Callable[[], None]] = []
+        self.found: SagaState | None = None
         self.runs = 0
         self.asked: dict[int, int] = {}
         self.written = 0
