@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, cast
@@ -197,8 +198,9 @@ class LocalPostgres:
         lock = self.folder / "data" / "postmaster.pid"
         deadline = time.monotonic() + _START_SECONDS
         while self._process.poll() is None and time.monotonic() < deadline:
-            if lock.exists() and lock.read_text().rstrip().endswith("ready"):
-                return True
+            with suppress(FileNotFoundError):  # initdb makes a lock file of its own and takes it away again
+                if lock.read_text().rstrip().endswith("ready"):
+                    return True
             time.sleep(0.005)
         return False
 
