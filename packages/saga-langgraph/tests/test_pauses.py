@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
 from langgraph.types import Command, interrupt
 
 from saga_core import saga_scope
@@ -108,3 +110,62 @@ def test_a_run_interrupted_inside_a_scope_is_that_scopes_business(ledger: Ledger
                 graph.invoke(ASKED, THREAD)
                 raise OSError("no")
     assert ledger.standing == []
+
+
+class Unread(ConnectionError):
+    """The checkpoints are out of reach."""
+
+
+class Moody(InMemorySaver):
+    """A checkpointer whose database is away when it is asked for the newest checkpoint, as long as it is."""
+
+    is_away = False
+
+    def get_tuple(self, config: Any) -> Any:
+        if self.is_away:
+            raise Unread
+        return super().get_tuple(config)
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return self.get_tuple(config)
+
+
+@both_forms
+def test_a_paused_run_waits_on_while_its_checkpoint_cannot_be_read(ledger: Ledger, store: str, form: str) -> None:
+    saver = Moody()
+    graph = with_saga(agent(calling(("charge", "a")), [ASKING], "done", checkpointer=saver), store=store)
+    run(graph, ASKED, form)
+    saver.is_away = True
+    with pytest.raises(Unread):
+        run(graph, Command(resume="yes"), form)
+    assert ledger.standing == ["a"]
+    saver.is_away = False
+    assert run(graph, Command(resume="yes"), form)["messages"][-1].content == "done"
+    assert (ledger.landed, ledger.undone) == (["a"], [])
+
+
+@both_forms
+def test_a_run_that_is_drained_waits_and_goes_on(ledger: Ledger, store: str, form: str) -> None:
+    control = RunControl()
+
+    def drain() -> str:
+        """Ask the run to stop."""
+        control.request_drain()
+        return "asked"
+
+    model = ScriptedModel(calling(("charge", "a")), [("drain", {})], calling(("charge", "b")), "done")
+    plain = create_agent(
+        model, [*saga_tools(charge), drain], middleware=[SagaMiddleware()], checkpointer=InMemorySaver()
+    )
+    graph = with_saga(plain, store=store)
+
+    def go(given: Any, **options: Any) -> Any:
+        if form == "sync":
+            return graph.invoke(given, THREAD, **options)
+        return asyncio.run(graph.ainvoke(given, THREAD, **options))
+
+    with pytest.raises(GraphDrained):
+        go(ASKED, control=control)
+    assert ledger.standing == ["a"]
+    assert go(None)["messages"][-1].content == "done"
+    assert (ledger.landed, ledger.undone) == (["a", "b"], [])

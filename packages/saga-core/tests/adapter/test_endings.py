@@ -342,11 +342,23 @@ def test_a_session_that_a_tool_opened_is_ended_after_the_tools_body(door: Door, 
     door.do(session, "end")
 
 
+class Watching:
+    """What an adapter has beside its session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def look(self) -> None:
+        assert self.session.latched
+
+
 def test_a_session_that_is_dropped_is_undone_in_the_background(door: Door, world: World) -> None:
     session = door.begin()
     saga = session.saga.id
     door.charge(session, "call-1", "a")
-    del session
+    watching = Watching(session)
+    session.on_latch(watching.look)
+    del session, watching
     gc.collect()
     world.wait_until(lambda: world.standing == [])
     eventually(lambda: done(door.store) == [saga])

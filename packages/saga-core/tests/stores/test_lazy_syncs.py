@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from saga_core import Attempt, Landed, compensable, inverse, open_store, saga_scope
+from saga_core.ids import new_saga_id
+from saga_core.records import Noted
 from saga_core.stores import committer
 from saga_core.stores.file import FileStore
 
@@ -59,3 +61,17 @@ def test_a_log_that_is_left_alone_is_synced_up_to_its_last_outcome(tmp_path: Pat
             assert await asyncio.to_thread(synced.wait, 10)
 
     asyncio.run(main())
+
+
+def test_an_outcome_that_no_barrier_serves_is_synced_while_others_keep_coming(tmp_path: Path) -> None:
+    """As those of calls do that began together and end one after the other."""
+    store = open_store(f"file:{tmp_path / 'store'}")
+    assert isinstance(store, FileStore)
+    log = store.create(new_saga_id())
+    until = time.monotonic() + 60
+    while log.durable == 0 and time.monotonic() < until:
+        log.append(Noted(1, {}))
+        log.sync_soon()
+        time.sleep(committer.DELAY / 4)
+    assert log.durable > 0
+    log.release()

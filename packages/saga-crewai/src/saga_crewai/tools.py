@@ -12,8 +12,8 @@ from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, PrivateAttr, create_model
 
 from saga_core import Action, AsyncAction, SagaError, current_saga
-from saga_core.adapter import Described, describe, may_have_landed
-from saga_core.errors import DeclarationError, OutcomeNotLogged, StepInDoubt
+from saga_core.adapter import Described, describe, may_have_landed, words_of
+from saga_core.errors import DeclarationError, OutcomeNotLogged
 from saga_crewai.watch import WATCH
 
 __all__ = ["SagaTool", "no_cache", "saga_tools"]
@@ -135,23 +135,19 @@ def _arguments(name: str, signature: inspect.Signature) -> type[BaseModel]:
 
 def _failure(error: Exception, action: Action[..., Any]) -> ToolFailure:
     """Say to the model what happened to the world."""
-    told = str(error.args[0]) if isinstance(error, SagaError) and error.args else str(error)
-    kind = type(error).__qualname__
-    told = told.strip().rstrip(".") or kind
+    words = words_of(error)
+    code, is_retryable = "saga_refused", False
     if isinstance(error, OutcomeNotLogged):
-        words, code = f"{told}. No further call is made.", "saga_not_logged"
-    elif isinstance(error, StepInDoubt) or may_have_landed(error):
-        words = f"{told}. It may have taken effect all the same: do not call it again with the same arguments."
+        code = "saga_not_logged"
+    elif may_have_landed(error):
         code = "saga_in_doubt"
     elif isinstance(error, SagaError) and _is_ours(error):
-        words, code = f"{told}. Nothing was called.", "saga_refused"
+        pass
     elif current_saga() is None and action.reversibility != "read_only":
-        words, code = f"{told}. No saga was open: what it did is not recorded.", "saga_in_doubt"
+        words, code = f"{words} No saga was open: what it did is not recorded.", "saga_in_doubt"
     else:
-        return ToolFailure(
-            message=f"{told}. It had no effect.", code="tool_failed", retryable=True, details={"error": kind}
-        )
-    return ToolFailure(message=words, code=code, details={"error": kind})
+        words, code, is_retryable = f"{words} It had no effect.", "tool_failed", True
+    return ToolFailure(message=words, code=code, retryable=is_retryable, details={"error": type(error).__qualname__})
 
 
 def _is_ours(error: SagaError) -> bool:

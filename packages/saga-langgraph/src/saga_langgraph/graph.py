@@ -16,14 +16,12 @@ from saga_langgraph.resume import undo_unknown, undo_unknown_sync
 from saga_langgraph.run import Run, config_here, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from langchain_core.runnables import RunnableConfig
 
     from saga_core import Gate, Store
     from saga_langgraph.run import Kind
-
-    Key = str | Callable[[RunnableConfig], str | None] | None
 
 G = TypeVar("G", bound="Pregel[Any, Any, Any, Any]")
 
@@ -32,7 +30,7 @@ def with_saga(
     graph: G,
     /,
     *,
-    key: Key = None,
+    key: str | None = None,
     store: Store | str | None = None,
     gate: Gate | None = None,
     on_guardrail: Literal["rollback", "keep"] = "rollback",
@@ -48,8 +46,8 @@ def with_saga(
 
     Args:
         graph: A compiled graph, or an entrypoint of the functional API.
-        key: Names a run's saga, so that a later run resumes it: a name, or a function of the run's config. Default: the
-            thread, where the graph has a checkpointer; a committed saga is then followed by a new one.
+        key: Names the saga of a run, so that a later run resumes it. Default: the thread, where the graph has a
+            checkpointer; a committed saga is then followed by a new one.
         store: A store or its URL; default SAGA_STORE, else `file:.saga`.
         gate: The rules that every call passes; the built-in ones always stand.
         on_guardrail: What to do where a guardrail ends an agent early (`jump_to="end"`); SagaMiddleware notices it.
@@ -113,7 +111,9 @@ def with_saga(
     return same
 
 
-def _opening(graph: Any, config: RunnableConfig, key: Key, own: dict[str, Any]) -> tuple[Kind, dict[str, Any]] | None:
+def _opening(
+    graph: Any, config: RunnableConfig, key: str | None, own: dict[str, Any]
+) -> tuple[Kind, dict[str, Any]] | None:
     """Return how the session of a run is opened; None where the run belongs to one that goes on around it."""
     around = cast("RunnableConfig", config_here())
     outer = run_of(config, graph.config or {}, around)
@@ -127,9 +127,8 @@ def _opening(graph: Any, config: RunnableConfig, key: Key, own: dict[str, Any]) 
             next="leave them out where the inner graph is wrapped: with_saga(inner)",
         )
     merged = merge_configs(around, graph.config, config)
-    name = key(merged) if callable(key) else key
-    if name is not None:
-        return "resumable", {**own, "key": name}
+    if key is not None:
+        return "resumable", {**own, "key": key}
     if current_saga() is not None:
         return "savepoint", own
     where = merged.get("configurable", {})

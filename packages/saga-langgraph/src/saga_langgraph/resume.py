@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from saga_core.errors import ScopeMisuse
 from saga_langgraph.run import config_here
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ def undo_unknown_sync(session: Session, graph: Any, config: Mapping[str, Any]) -
         if checkpoint is None and hasattr(graph.checkpointer, "get_tuple"):
             checkpoint = _id_of(graph.checkpointer.get_tuple(config))
     except BaseException:
-        session.suspend_sync(_UNREAD)
+        with suppress(ScopeMisuse):  # a savepoint is its scope's business
+            session.suspend_sync(_UNREAD)
         raise
     lost = _first_behind(session.places, checkpoint)
     if lost is not None:
@@ -45,7 +48,8 @@ async def undo_unknown(session: Session, graph: Any, config: Mapping[str, Any]) 
         if checkpoint is None and hasattr(graph.checkpointer, "aget_tuple"):
             checkpoint = _id_of(await graph.checkpointer.aget_tuple(config))
     except BaseException:
-        await session.suspend(_UNREAD)
+        with suppress(ScopeMisuse):
+            await session.suspend(_UNREAD)
         raise
     lost = _first_behind(session.places, checkpoint)
     if lost is not None:

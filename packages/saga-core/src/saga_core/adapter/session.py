@@ -76,6 +76,7 @@ class Session:
         self._limits = terms.limits
         self._lock = threading.Lock()
         self._runs = 0
+        self._told: list[Callable[[], None]] = []
         self._number = next(_numbers)
         self._is_claimed = False
         self._ending: Future[None] = Future()
@@ -302,13 +303,16 @@ class Session:
 
         It may be called more than once, and must neither block nor raise.
         """
+        self._told.append(told)
+        self._node.session.watch(self)
+        if self.latched is not None:
+            told()
 
-        def check() -> None:
-            if self.latched is not None:
+    def tell(self) -> None:
+        """Serve the engine, which says that something was decided: call what `on_latch` was given."""
+        if self.latched is not None:
+            for told in self._told:
                 told()
-
-        self._node.session.watch(check)
-        check()
 
     async def drain(self, patience: timedelta = HALF_A_MINUTE) -> bool:
         """Wait for effects that still run, wherever they do; False if one still runs after `patience`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from saga_core.adapter.doubt import may_have_landed
 from saga_core.engine.action import Action, AsyncAction
-from saga_core.errors import DeclarationError, GateRefused, SagaError
+from saga_core.errors import DeclarationError, GateRefused, OutcomeNotLogged, SagaError
 
 if TYPE_CHECKING:
     AnyAction: TypeAlias = Action[..., Any] | AsyncAction[..., Any]
@@ -78,6 +78,8 @@ def words_of(error: Exception) -> str:
     parts = [told.strip() or type(error).__qualname__]
     if isinstance(error, GateRefused):
         parts.append("Nothing was called")
+    elif isinstance(error, OutcomeNotLogged):
+        parts.append("It took effect; no further call is made")
     elif may_have_landed(error):
         parts.append("It may have taken effect all the same: do not call it again with the same arguments")
     elif isinstance(error, SagaError):

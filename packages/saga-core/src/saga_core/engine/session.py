@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
 
 from saga_core import codec, fold, ids
 from saga_core.clock import SYSTEM
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
     from saga_core.view import SagaView
 
 log = logging.getLogger("saga_core")
+
+
+class Watcher(Protocol):
+    """Who wants to know when it is decided that something unwinds."""
+
+    def tell(self) -> None:
+        """Look at what was decided; neither blocks nor raises."""
+        ...
 
 
 class Flight:
@@ -70,7 +79,7 @@ class Session:
         self.key = view.began.key
         self.lock = threading.RLock()
         self._latched: str | None = None
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         self.found: SagaState | None = None
         self.runs = 0
         self.asked: dict[int, int] = {}
@@ -105,14 +114,17 @@ class Session:
         self._latched = why
         self.tell()
 
-    def watch(self, told: Callable[[], None]) -> None:
-        """Call `told` whenever the session is latched or a scope of it is decided on."""
-        self._watchers.append(told)
+    def watch(self, watcher: Watcher) -> None:
+        """Tell the watcher, as long as somebody else holds it, when the session is latched or a scope is decided on."""
+        with self.lock:
+            self._watchers.add(watcher)
 
     def tell(self) -> None:
-        """Call the watchers."""
-        for told in self._watchers:
-            told()
+        """Tell the watchers."""
+        with self.lock:
+            watchers = list(self._watchers)
+        for watcher in watchers:
+            watcher.tell()
 
     def append(self, record: Record) -> int:
         """Write a record, take it into the state, and return the log position behind it.

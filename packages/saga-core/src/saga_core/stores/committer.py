@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Request: TypeAlias = tuple[FileLog, int, Done]
 
 DELAY = 0.007
-"""Seconds for which a log is left alone before a lazy request is served: ordinary syncs serve it as well."""
+"""Seconds for which a lazy request waits for an ordinary sync to serve it."""
 
 _logger = logging.getLogger("saga_core.store")
 _LAZY = "lazy"
@@ -46,7 +46,7 @@ class Committer:
         self._put((log, position, done))
 
     def sync_soon(self, log: FileLog) -> None:
-        """Have a log catch up once nothing has been written to it for some milliseconds."""
+        """Have a log catch up within some milliseconds, by an ordinary sync or one of its own."""
         self._lazy.append(log)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -92,14 +92,15 @@ class Committer:
             items.clear()  # holds nobody's log while it waits
 
     def _serve_lazy(self, *, is_last: bool) -> float | None:
-        """Have each log that is left alone catch up; return when the others may be looked at again."""
+        """Have each log catch up that no ordinary sync has served; return when the others are to be looked at again."""
         self._is_scheduled = False
         now = time.monotonic()
-        busy: list[FileLog] = []
+        waiting: dict[FileLog, float] = {}
         while self._lazy:
             log = self._lazy.popleft()
-            if log.asked_at + DELAY > now and not is_last:
-                busy.append(log)
+            asked = log.asked_at(now)
+            if asked + DELAY > now and not is_last and log.is_behind:
+                waiting[log] = asked
                 continue
             try:
                 log.catch_up()
@@ -107,11 +108,11 @@ class Committer:
                 _logger.warning("%s", error)
             except BaseException:
                 _logger.exception("the log of saga %s could not catch up", log.saga)
-        if not busy:
+        if not waiting:
             return None
         self._is_scheduled = True
-        self._lazy.extend(busy)
-        return min(log.asked_at for log in busy) + DELAY
+        self._lazy.extend(waiting)
+        return min(waiting.values()) + DELAY
 
 
 def _wait(queue: SimpleQueue[Request | str], seconds: float | None) -> list[Request | str]:

@@ -25,8 +25,6 @@ _kinds: dict[type[Record], int] = {}
 class FileLog:
     """A locked file, its end, and those bytes of it that are not proven to be on disk.
 
-    `asked_at` is when `sync_soon` was last called, on the monotonic clock.
-
     One lock guards all fields. An append holds it throughout; a sync holds it to begin and to end, and whoever closes
     the descriptor waits for the sync in flight.
     """
@@ -50,7 +48,8 @@ class FileLog:
         self._is_given_up = False
         self._is_forked = False
         self._is_soon = False
-        self.asked_at = 0.0
+        self._asked_at = 0.0
+        self._asked_end = 0
         self._lost: str | None = None
         self._durable = 0
         self._unproven = [self._header]
@@ -217,10 +216,21 @@ class FileLog:
         self._store.committer.sync_later(self, position, done)
 
     def sync_soon(self) -> None:
-        self.asked_at = time.monotonic()
         if not self._is_soon:
+            self._asked_at, self._asked_end = time.monotonic(), self._end
             self._is_soon = True
             self._store.committer.sync_soon(self)
+
+    @property
+    def is_behind(self) -> bool:
+        """Something was written that is not on disk."""
+        return self._durable < self._end
+
+    def asked_at(self, now: float) -> float:
+        """Return when the oldest request was made that no ordinary sync has served; what came behind it counts anew."""
+        if self._durable >= self._asked_end:
+            self._asked_at, self._asked_end = now, self._end
+        return self._asked_at
 
     def catch_up(self) -> None:
         """Serve `sync_soon`: bring everything written so far to the disk, if the log is still in use."""
