@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from saga_core import fold
 from saga_core.clock import SYSTEM
+from saga_core.engine import age
 from saga_core.engine.ending import finish
 from saga_core.engine.io import SYNC, drive
 from saga_core.engine.opening import adopt
@@ -37,7 +38,7 @@ _WAIT = timedelta(seconds=5)
 _ASK_AGAIN = 60 * _SECOND
 
 Outcome = Literal[
-    "settled", "waiting", "needs_human", "owned", "not_due", "no_handler", "damaged", "suspended", "failed"
+    "settled", "waiting", "needs_human", "owned", "not_due", "no_handler", "damaged", "suspended", "stale", "failed"
 ]
 
 
@@ -47,8 +48,8 @@ class Found(msgspec.Struct, frozen=True):
     Attributes:
         saga_id: The saga.
         outcome: `settled` now; `waiting` for an answer that counts later; `needs_human`: only cases are left; `owned`
-            by a live process; `not_due` yet; `no_handler`: this process lacks one; `damaged`; `suspended`; `failed`:
-            its log or a handler raised.
+            by a live process; `not_due` yet; `no_handler`: this process lacks one; `damaged`; `suspended`; `stale`: so
+            old that it may be a restored copy; `failed`: its log or a handler raised.
         words: One sentence.
         report: The saga's report, where its log could be read.
     """
@@ -70,8 +71,8 @@ class Pass(msgspec.Struct, frozen=True):
 
     @property
     def needs_person(self) -> bool:
-        """Somebody has to look: at a case, a damaged log or a handler that is missing here."""
-        return any(one.outcome in {"needs_human", "damaged", "no_handler", "failed"} for one in self.found)
+        """Somebody has to look: at a case, a damaged or an old log, or a handler that is missing here."""
+        return any(one.outcome in {"needs_human", "damaged", "no_handler", "stale", "failed"} for one in self.found)
 
 
 def recover(
@@ -80,6 +81,7 @@ def recover(
     *,
     wait: timedelta = _WAIT,
     resume_grace: timedelta = _RESUME_GRACE,
+    auto_undo_within: timedelta = age.WITHIN,
     only: str | None = None,
     progress: Callable[[Found], None] | None = None,
 ) -> Pass:
@@ -92,6 +94,7 @@ def recover(
         store: A store or its URL; default SAGA_STORE, else `file:.saga`.
         wait: How long to stay with a saga whose remote cannot tell yet.
         resume_grace: How long a saga with a key is left to whoever may resume it, counted from its last record.
+        auto_undo_within: How old a saga's last record may be; an older saga is reported and left as it is.
         only: Look at this saga alone.
         progress: Called after each saga.
 
@@ -101,7 +104,7 @@ def recover(
     place = backend(store)
     found: list[Found] = []
     for saga in [only] if only is not None else list(place.open_sagas()):
-        one = _recover_one(place, saga, wait, resume_grace)
+        one = _recover_one(place, saga, _Terms(wait, resume_grace, auto_undo_within, is_named=only is not None))
         if one is not None:
             found.append(one)
             if progress is not None:
@@ -109,7 +112,16 @@ def recover(
     return Pass(tuple(found))
 
 
-def _recover_one(store: Backend, saga: str, wait: timedelta, grace: timedelta) -> Found | None:
+class _Terms(NamedTuple):
+    """On what terms a pass acts."""
+
+    wait: timedelta
+    grace: timedelta
+    within: timedelta
+    is_named: bool
+
+
+def _recover_one(store: Backend, saga: str, terms: _Terms) -> Found | None:
     try:
         look = store.read(saga)
         if look is None or look.settled:
@@ -120,13 +132,13 @@ def _recover_one(store: Backend, saga: str, wait: timedelta, grace: timedelta) -
         view = fold.fold(look.records)
         if owner is not None:
             return Found(saga, "owned", f"owned by {owner}", report_of(view))
-        early = _not_now(view, wait, grace)
+        early = _not_now(view, terms)
         if early is not None:
             return Found(saga, early[0], early[1], report_of(view))
         claimed = store.claim(saga)
         if claimed is None:
             return Found(saga, "owned", "another process took it first", report_of(view))
-        return _take(store, *claimed, wait)
+        return _take(store, *claimed, terms.wait)
     except LogDamaged as damage:
         return Found(saga, "damaged", str(damage.args[0]))
     except fold.FoldError as misfit:
@@ -136,7 +148,7 @@ def _recover_one(store: Backend, saga: str, wait: timedelta, grace: timedelta) -
         return Found(saga, "failed", str(broken.args[0]))
 
 
-def _not_now(view: SagaView, wait: timedelta, grace: timedelta) -> tuple[Outcome, str] | None:
+def _not_now(view: SagaView, terms: _Terms) -> tuple[Outcome, str] | None:
     """Return why nothing is done about a free saga in this pass; nothing is adopted before something is due."""
     if view.began is None or view.is_settled:
         return None
@@ -145,16 +157,20 @@ def _not_now(view: SagaView, wait: timedelta, grace: timedelta) -> tuple[Outcome
     move = _next(view)
     if view.state in {"needs_human", "committed"} and move.kind == "done" and not uncased(view):
         return "needs_human", f"{len(view.open_cases)} cases wait for a person"
+    if view.ended != "committed":
+        doubt = age.distrust(view, clock=SYSTEM, within=terms.within, is_named=terms.is_named)
+        if doubt is not None:
+            return "stale", doubt
     lacking = unmet(view)
     if lacking:
         return "no_handler", f"not registered here: {', '.join(lacking)}; import the module that declares it"
     if view.began.key is not None and not view.unwinding:
-        left = grace.total_seconds() - (SYSTEM.wall() - view.last_at) / _SECOND
+        left = terms.grace.total_seconds() - (SYSTEM.wall() - view.last_at) / _SECOND
         if left > 0:
             return "not_due", f"whoever has its key {view.began.key!r} may resume it; due in {left:.0f} s"
     if view.unwinding and move.kind == "wait" and move.due is not None:
         left = (move.due - SYSTEM.up()) / _SECOND
-        if left > wait.total_seconds():
+        if left > terms.wait.total_seconds():
             return "waiting", f"due in {left:.0f} s; {summary(view)}"
     return None
 

@@ -225,3 +225,52 @@ def test_a_moved_store_is_recovered_by_nobody_on_its_own(desk: Desk) -> None:
     assert typed.returncode == 6
     assert "a restored copy, perhaps" in typed.stdout
     assert desk.ledger() == (2, 0)
+
+
+def wall_clock_off_by(days: int) -> str:
+    """Return lines after which a program's wall clock stands so many days ahead."""
+    return (
+        f"import saga_core.clock as c, time\nc.SystemClock.wall = lambda self: time.time_ns() + {days * 86_400}*10**9\n"
+    )
+
+
+def test_a_saga_that_may_be_a_restored_copy_is_undone_only_where_a_person_names_it(desk: Desk) -> None:
+    desk.kill(wall_clock_off_by(-3) + KILLED)
+    desk.kill('with saga_scope("fresh"): stuck(1)')
+    old, _ = sorted(path.stem for path in desk.store.glob("open/*.log"))
+    before = (desk.store / "open" / f"{old}.log").read_bytes()
+    typed = desk.saga("recover", "--import", "shop")
+    assert typed.returncode == 4
+    assert "1 settled, 1 too old to be undone unasked" in typed.stdout
+    assert "nothing was written in it, or due, for 2 d" in typed.stdout
+    assert "--auto-undo-within 30d" in typed.stdout
+    assert desk.ledger() == (3, 1)
+    assert (desk.store / "open" / f"{old}.log").read_bytes() == before
+    assert desk.saga("recover", "--import", "shop", "--only", old).returncode == 4
+    assert desk.ledger() == (3, 1)
+    assert desk.json("recover", "--import", "shop", "--only", old, "--auto-undo-within", "96h")["counts"] == {
+        "settled": 1
+    }
+    assert desk.ledger() == (3, 3)
+
+
+def test_a_clock_that_was_set_back_holds_up_nothing_while_the_machine_runs_on(desk: Desk) -> None:
+    desk.kill(wall_clock_off_by(3) + KILLED)
+    assert desk.saga("recover", "--import", "shop").returncode == 0
+    assert desk.ledger() == (2, 2)
+
+
+def test_a_suspended_saga_never_grows_too_old(desk: Desk) -> None:
+    desk.python(
+        wall_clock_off_by(-90)
+        + 'with saga_scope("asked", key="order-2") as saga:\n charge(1)\n saga.suspend("waits for Ada")'
+    )
+    typed = desk.saga("recover", "--import", "shop")
+    assert (typed.returncode, "1 suspended" in typed.stdout) == (0, True)
+
+
+def test_a_span_that_is_none_ends_with_2(desk: Desk) -> None:
+    desk.kill(KILLED)
+    for text in ("soon", "-1", "1w", "d", ""):
+        assert desk.saga("recover", "--import", "shop", "--auto-undo-within", text).returncode == 2
+    assert desk.ledger() == (2, 0)

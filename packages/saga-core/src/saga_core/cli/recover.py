@@ -1,11 +1,12 @@
 """Make one pass over the open sagas: settle what is in doubt, undo what landed, open cases for the rest.
 
-A saga with a live owner is left alone. Twice in a row, or on several machines, changes nothing more. The actions and
-inverses that the logs name come from --import, SAGA_IMPORT and installed packages (entry points `saga.actions`); a saga
-whose handlers are not there is left as it is and counted.
+A saga with a live owner is left alone. One whose last record is older than --auto-undo-within may be a restored copy:
+it is reported, and nothing is done in its name. Twice in a row, or on several machines, changes nothing more. The
+actions and inverses that the logs name come from --import, SAGA_IMPORT and installed packages (entry points
+`saga.actions`); a saga whose handlers are not there is left as it is and counted.
 
-exit codes: 0 ok, 1 failed, 2 usage, 3 no such store or saga, 4 a person is needed (open cases, missing handlers),
-5 --only names a saga that a live process owns, 6 a log is damaged
+exit codes: 0 ok, 1 failed, 2 usage, 3 no such store or saga, 4 a person is needed (open cases, missing handlers,
+sagas that may be restored copies), 5 --only names a saga that a live process owns, 6 a log is damaged
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from saga_core.cli.lookup import resolve
 from saga_core.cli.masking import mask, shown
 from saga_core.cli.row import row_of
 from saga_core.cli.wording import print_json
+from saga_core.engine.age import WITHIN
 from saga_core.recovery import recover
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from saga_core.stores.store import Backend
 
 _PATIENCE = 1.0
+_UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 
 _WORDS = {
     "settled": "settled",
@@ -44,6 +47,7 @@ _WORDS = {
     "no_handler": "without their handlers here",
     "damaged": "with a damaged log",
     "suspended": "suspended",
+    "stale": "too old to be undone unasked",
     "failed": "failed",
 }
 
@@ -74,13 +78,21 @@ def configure(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long a saga with a key is left to whoever may resume it (default 60)",
     )
+    parser.add_argument(
+        "--auto-undo-within",
+        type=_seconds,
+        default=WITHIN,
+        metavar="TIME",
+        help="how old a saga's last record may be: SECONDS, or 90m, 36h, 3d (default 24h)",
+    )
     parser.add_argument("--only", metavar="ID", help="this saga alone: its id, or a prefix that only it has")
     parser.add_argument("--json", action="store_true", help="data for programs")
 
 
 def _seconds(text: str) -> timedelta:
+    unit = _UNITS.get(text[-1:], 1)
     try:
-        wait = timedelta(seconds=float(text))
+        wait = timedelta(seconds=float(text if unit == 1 else text[:-1]) * unit)
     except (ValueError, OverflowError):
         wait = timedelta(-1)
     if wait < timedelta():
@@ -97,7 +109,14 @@ def run(options: Namespace) -> Exit:
     only = None if options.only is None else resolve(store, options.only)
     progress = _Progress(store)
     with redirect_stdout(sys.stderr):
-        done = recover(store, wait=options.wait, resume_grace=options.resume_grace, only=only, progress=progress)
+        done = recover(
+            store,
+            wait=options.wait,
+            resume_grace=options.resume_grace,
+            auto_undo_within=options.auto_undo_within,
+            only=only,
+            progress=progress,
+        )
     if options.json:
         print_json(_document(store, done))
     else:
@@ -171,6 +190,11 @@ def _next_steps(done: Pass) -> list[str]:
         words.append("next: run it again later, or stay with them: --wait SECONDS")
     if done.count("needs_human") or done.count("damaged") or done.count("failed"):
         words.append("next: look at each: saga show ID")
+    if done.count("stale"):
+        words.append(
+            "next: see whether the old ones still concern the world: saga show ID; to undo one all the same:"
+            " saga recover --only ID --auto-undo-within 30d"
+        )
     return words
 
 
