@@ -40,3 +40,10 @@ def step_key(saga_id: str, position: str, purpose: str, attempt: int) -> str:
 
     text = f"{saga_id}\0{position}\0{purpose}\0{attempt}"
     return blake2b(text.encode(), digest_size=16, person=b"saga-step").hexdigest()
+
+
+def key_digest(key: str) -> str:
+    """Return what a store keeps of a saga's key: 32 hex digits from which the key cannot be read."""
+    from hashlib import blake2b  # noqa: PLC0415 -- a saga without a key never pays for it
+
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16, person=b"saga-key").hexdigest()

@@ -55,7 +55,7 @@ def test_each_generation_goes_to_one_of_the_processes_that_race_for_it(
     winners = [[saga for saga in generation if saga] for generation in zip(*won, strict=True)]
     assert [len(each) for each in winners] == [1] * 20
     with closing(sqlite3.connect(place / "control.db")) as connection:
-        rows = connection.execute("select saga from keys where key = 'order-7' order by generation").fetchall()
+        rows = connection.execute("select saga from keys order by generation").fetchall()
     assert [saga for (saga,) in rows] == [saga for (saga,) in winners]
     assert store.key_holder("order-7") == (winners[-1][0], 20)
 
@@ -98,3 +98,22 @@ def test_a_row_without_a_file_is_found_and_its_saga_is_not(store: FileStore) -> 
     assert store.take_key("order-7", lost, 1)
     assert store.key_holder("order-7") == (lost, 1)
     assert store.read(lost) is None
+
+
+def test_no_byte_of_a_key_is_kept(store: FileStore, place: Path) -> None:
+    key = "ada@example.org, order 7"
+    assert store.take_key(key, ids.new_saga_id(), 1)
+    assert store.take_key(key, ids.new_saga_id(), 2)
+    kept = b"".join(path.read_bytes() for path in place.rglob("*") if path.is_file())
+    assert b"ada@" not in kept
+    assert ids.key_digest(key).encode() in kept
+
+
+def test_a_control_database_that_keeps_other_columns_is_refused(store: FileStore, place: Path) -> None:
+    """A key that is looked for in vain would run its calls a second time."""
+    with closing(sqlite3.connect(place / "control.db")) as connection:
+        connection.execute("create table keys (key text, generation integer, saga text, at integer)")
+    with pytest.raises(StoreError, match=r"control\.db"):
+        store.key_holder("order-7")
+    with pytest.raises(StoreError, match=r"control\.db"):
+        store.take_key("order-7", ids.new_saga_id(), 1)

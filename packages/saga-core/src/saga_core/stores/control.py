@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from saga_core.errors import StoreError
+from saga_core.ids import key_digest
 from saga_core.stores import fork
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _PAUSE = 0.002
 _EXTRA = 3
 _SCHEMA = """
 create table if not exists keys (
-    key text not null, generation integer not null, saga text not null, at integer not null,
-    primary key (key, generation)
+    digest text not null, generation integer not null, saga text not null, at integer not null,
+    primary key (digest, generation)
 ) without rowid
 """
 
@@ -33,7 +34,8 @@ create table if not exists keys (
 class Control:
     """A SQLite file, opened for each use, so that neither threads nor forked children share a connection.
 
-    SQLite's own waiting starves the unlucky; writers therefore queue on a lock file before they begin.
+    SQLite's own waiting starves the unlucky; writers therefore queue on a lock file before they begin. Of a key only a
+    digest is kept, so that the row can outlive an erased saga and still refuse the key.
     """
 
     def __init__(self, system: System, directory: str) -> None:
@@ -48,18 +50,19 @@ class Control:
         with self._connection() as connection:
             if not connection.execute("select 1 from sqlite_master where name = 'keys'").fetchone():
                 return None
-            return _newest(connection, key)
+            return _newest(connection, key_digest(key))
 
     def take_key(self, key: str, saga: str, generation: int) -> bool:
         """Bind a key's next generation to a saga; False if the highest is not the one before. Durable at return."""
         with self._turn(), self._connection() as connection:
             connection.execute(_SCHEMA)
             connection.execute("begin immediate")
-            held = _newest(connection, key)
+            digest = key_digest(key)
+            held = _newest(connection, digest)
             if (held[1] if held else 0) != generation - 1:
                 connection.execute("rollback")
                 return False
-            connection.execute("insert into keys values (?, ?, ?, ?)", (key, generation, saga, time.time_ns()))
+            connection.execute("insert into keys values (?, ?, ?, ?)", (digest, generation, saga, time.time_ns()))
             connection.execute("commit")
             return True
 
@@ -112,9 +115,9 @@ class Control:
             raise _refusal(f"{self._path}: {error}") from error
 
 
-def _newest(connection: sqlite3.Connection, key: str) -> tuple[str, int] | None:
+def _newest(connection: sqlite3.Connection, digest: str) -> tuple[str, int] | None:
     rows = connection.execute(
-        "select saga, generation from keys where key = ? order by generation desc limit 1", (key,)
+        "select saga, generation from keys where digest = ? order by generation desc limit 1", (digest,)
     )
     return rows.fetchone()
 
