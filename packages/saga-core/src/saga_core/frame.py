@@ -19,8 +19,14 @@ from saga_core.records import COMMITTED_KIND, Adopted, Committed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION = 0
+VERSION = 1
 MAGIC = b"sagalog\n"
+
+PART = 0
+"""The kind of a frame that holds the beginning, or a middle piece, of a payload too long for one frame."""
+
+PART_SIZE = 1 << 20
+"""Bytes of payload that one frame holds at the most when it is written."""
 
 _FILE = Struct("<8sHHI16s26s16s36sQ16s22x")
 _HEAD = Struct("<2sHIIIQ")
@@ -29,7 +35,7 @@ _pack_head = _HEAD.pack
 _pack_crc = _CRC.pack
 
 FILE_HEADER = _FILE.size + _CRC.size
-"""Bytes of the file header; 22 of them are spare, and `kid` waits for encryption."""
+"""Bytes of the file header; 22 of them are spare."""
 
 FRAME_HEADER = _HEAD.size + _CRC.size
 """Bytes of a frame's header, its checksum included."""
@@ -51,7 +57,7 @@ class FileHeader(NamedTuple):
         boot: The boot in which the file was made.
         inode: The inode on which it was made.
         salt: Random bytes that seed every checksum of the file, so that no foreign frame fits.
-        kid: Names the key of an encrypted log; zero in version 0.
+        kid: Names the key of an encrypted log; zero for a plain one.
     """
 
     saga: str
@@ -115,12 +121,20 @@ def build(seal: Seal, crc: int, kind: int, epoch: int, seq: int, synced: int, pa
 
 
 class Frame(NamedTuple):
-    """One good frame."""
+    """One good record's frame, or frames: the parts are joined.
+
+    Attributes:
+        offset: Where the first of them begins.
+        kind: The record's kind.
+        epoch: The owner's epoch.
+        seq: The number of the last of them.
+        payload: The encoded record.
+    """
 
     offset: int
     kind: int
     epoch: int
-    synced: int
+    seq: int
     payload: bytes
 
 
@@ -129,8 +143,9 @@ class Parsed(NamedTuple):
 
     Attributes:
         header: The file header, or None if it is cut: nothing can have happened.
-        frames: The good frames in order.
+        frames: The good records' frames in order.
         good_end: The offset behind the last of them.
+        seq: The number of the frame that comes next.
         tail: The torn bytes behind `good_end`, to be dropped; empty if the log is damaged.
         damage: Where and why nothing may follow from this log, in words; None for a sound one.
         synced: The highest offset that a good frame knew to be durable.
@@ -140,6 +155,7 @@ class Parsed(NamedTuple):
     header: FileHeader | None
     frames: list[Frame]
     good_end: int
+    seq: int
     tail: bytes
     damage: str | None
     synced: int
@@ -191,12 +207,20 @@ def _heads_behind(data: bytes, start: int, seal: Seal) -> Iterator[_Head]:
 
 
 def _is_cut(data: bytes, offset: int, seal: Seal, seq: int) -> bool:
-    """Tell whether the bytes from an offset on are the beginning of the one frame that comes next."""
-    left = len(data) - offset
-    if left < FRAME_HEADER:
-        return data[offset : offset + len(seal.mark)] == seal.mark[:left]
-    head = _head_at(data, offset, seal)
-    return head is not None and head.seq == seq and left < FRAME_COST + head.length
+    """Tell whether the bytes from an offset on are the beginning of the one record that comes next."""
+    while True:
+        left = len(data) - offset
+        if left < FRAME_HEADER:
+            return data[offset : offset + len(seal.mark)] == seal.mark[:left]
+        head = _head_at(data, offset, seal)
+        if head is None or head.seq != seq:
+            return False
+        if left < FRAME_COST + head.length:
+            return True
+        if head.kind != PART:
+            return False
+        offset += FRAME_COST + head.length
+        seq += 1
 
 
 def _looks_committed(data: bytes, offset: int) -> bool:
@@ -238,38 +262,47 @@ def parse(data: bytes, *, boot: str, live: bool = False) -> Parsed:
         live: The file has an owner who may be writing: a bad end above what is on disk is "being written".
     """
     if len(data) < FILE_HEADER:
-        return Parsed(None, [], 0, data, None, 0, 0)
+        return Parsed(None, [], 0, 0, data, None, 0, 0)
     header = _read_header(data)
     if isinstance(header, str):
-        return Parsed(None, [], 0, b"", header, 0, 0)
+        return Parsed(None, [], 0, 0, b"", header, 0, 0)
     seal = seal_of(header.salt)
     frames: list[Frame] = []
-    offset, crc, epoch, synced, written_in = FILE_HEADER, seal.seed, 0, 0, header.boot
+    parts: list[bytes] = []
+    begin = offset = FILE_HEADER  # of the record, and of the frame
+    crc = good_crc = seal.seed
+    seq = good_seq = 0
+    epoch, synced, written_in = 0, 0, header.boot
     damage: str | None = None
     size = len(data)
     while offset < size:
         head = _head_at(data, offset, seal)
         if head is None or (end := offset + FRAME_COST + head.length) > size:
             break
-        running = crc32(data[offset : end - _CRC.size], crc)
+        running = crc32(memoryview(data)[offset : end - _CRC.size], crc)
         if running != _CRC.unpack_from(data, end - _CRC.size)[0]:
             break
-        if head.seq != len(frames) or head.epoch < epoch or head.synced > offset:
-            damage = f"damaged at offset {offset}: record {head.seq} stands where {len(frames)} belongs"
+        if head.seq != seq or head.epoch < epoch or head.synced > offset:
+            damage = f"damaged at offset {offset}: record {head.seq} stands where {seq} belongs"
             break
         payload = data[offset + FRAME_HEADER : end - _CRC.size]
+        offset, crc, seq, epoch, synced = end, running, seq + 1, head.epoch, max(synced, head.synced)
+        if head.kind == PART:
+            parts.append(payload)
+            continue
+        if parts:
+            payload = b"".join([*parts, payload])
+            parts.clear()
         if head.kind == _ADOPTED_KIND:
             try:
                 record = codec.decode(payload)
             except msgspec.DecodeError:
-                damage = f"damaged at offset {offset}: record {head.seq} cannot be decoded"
+                damage = f"damaged at offset {begin}: record {head.seq} cannot be decoded"
                 break
             if isinstance(record, Adopted):
                 written_in = record.boot
-        frames.append(Frame(offset, head.kind, head.epoch, head.synced, payload))
-        offset, crc, epoch, synced = end, running, head.epoch, max(synced, head.synced)
-    if damage is None and offset < size:
-        damage = _judge_tail(
-            data, offset, seal, seq=len(frames), synced=synced, same_boot=written_in == boot, live=live
-        )
-    return Parsed(header, frames, offset, b"" if damage else data[offset:], damage, synced, crc)
+        frames.append(Frame(begin, head.kind, head.epoch, head.seq, payload))
+        begin, good_crc, good_seq = offset, crc, seq
+    if damage is None and begin < size:
+        damage = _judge_tail(data, begin, seal, seq=good_seq, synced=synced, same_boot=written_in == boot, live=live)
+    return Parsed(header, frames, begin, good_seq, b"" if damage else data[begin:], damage, synced, good_crc)

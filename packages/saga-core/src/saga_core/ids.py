@@ -23,7 +23,7 @@ def new_saga_id() -> str:
 
 def is_saga_id(text: str) -> bool:
     """Tell whether a text has the form of a saga id."""
-    return len(text) == _LENGTH and all(letter in _VALUES for letter in text)
+    return len(text) == _LENGTH and not text.strip(_ALPHABET)  # strips from both ends: what is left is foreign
 
 
 def start_date(saga_id: str) -> str:

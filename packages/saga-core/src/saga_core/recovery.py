@@ -37,6 +37,8 @@ _RESUME_GRACE = timedelta(seconds=60)
 _WAIT = timedelta(seconds=5)
 _ASK_AGAIN = 60 * _SECOND
 
+_PARKED: dict[str, Literal["suspended", "cases"]] = {"suspended": "suspended", "needs_human": "cases"}
+
 Outcome = Literal[
     "settled", "waiting", "needs_human", "owned", "not_due", "no_handler", "damaged", "suspended", "stale", "failed"
 ]
@@ -61,18 +63,28 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """What one pass over a store did."""
+    """What one pass over a store did.
+
+    Attributes:
+        found: The sagas that it looked at.
+        suspended: How many it left alone because they wait for a run to resume them.
+        cased: How many it left alone because only a person can do something about them.
+    """
 
     found: tuple[Found, ...]
+    suspended: int = 0
+    cased: int = 0
 
     def count(self, outcome: Outcome) -> int:
         """Return how many sagas had the outcome."""
-        return sum(one.outcome == outcome for one in self.found)
+        alone = {"suspended": self.suspended, "needs_human": self.cased}.get(outcome, 0)
+        return alone + sum(one.outcome == outcome for one in self.found)
 
     @property
     def needs_person(self) -> bool:
         """Somebody has to look: at a case, a damaged or an old log, or a handler that is missing here."""
-        return any(one.outcome in {"needs_human", "damaged", "no_handler", "stale", "failed"} for one in self.found)
+        lacking = {"needs_human", "damaged", "no_handler", "stale", "failed"}
+        return self.cased > 0 or any(one.outcome in lacking for one in self.found)
 
 
 def recover(
@@ -102,14 +114,19 @@ def recover(
         StoreError: The store cannot be used.
     """
     place = backend(store)
+    suspended = cased = 0
+    if only is None:
+        place.tidy()
+        suspended = sum(1 for _ in place.parked_sagas("suspended"))
+        cased = sum(1 for _ in place.parked_sagas("cases"))
     found: list[Found] = []
-    for saga in [only] if only is not None else list(place.open_sagas()):
+    for saga in [only] if only is not None else list(place.due_sagas()):
         one = _recover_one(place, saga, _Terms(wait, resume_grace, auto_undo_within, is_named=only is not None))
         if one is not None:
             found.append(one)
             if progress is not None:
                 progress(one)
-    return Pass(tuple(found))
+    return Pass(tuple(found), suspended, cased)
 
 
 class _Terms(NamedTuple):
@@ -134,6 +151,8 @@ def _recover_one(store: Backend, saga: str, terms: _Terms) -> Found | None:
             return Found(saga, "owned", f"owned by {owner}", report_of(view))
         early = _not_now(view, terms)
         if early is not None:
+            if waits_in := _PARKED.get(early[0]):
+                _park(store, look, waits_in)
             return Found(saga, early[0], early[1], report_of(view))
         claimed = store.claim(saga)
         if claimed is None:
@@ -146,6 +165,16 @@ def _recover_one(store: Backend, saga: str, terms: _Terms) -> Found | None:
     except StoreError as broken:
         log.exception("saga %s could not be recovered", saga)
         return Found(saga, "failed", str(broken.args[0]))
+
+
+def _park(store: Backend, look: Reading, place: Literal["suspended", "cases"]) -> None:
+    """Put a saga that waits for somebody where the next pass does not look."""
+    claimed = store.claim(look.saga)
+    if claimed is not None:
+        log_, reading = claimed
+        if len(reading.records) == len(look.records):
+            log_.park(place)
+        log_.release()
 
 
 def _not_now(view: SagaView, terms: _Terms) -> tuple[Outcome, str] | None:

@@ -227,7 +227,7 @@ async def _commit_barrier(io: Io, session: Session, written: int) -> None:
 async def _suspend(io: Io, session: Session, reason: str) -> None:
     written = session.append(Suspended(session.clock.wall(), reason))
     await io.barrier(session.log, written)
-    session.log.release()
+    session.log.park("suspended")
 
 
 async def _unwind_all(io: Io, session: Session, reason: str, until: int) -> None:
@@ -258,6 +258,8 @@ async def finish(io: Io, session: Session, move: Move) -> None:
     await io.barrier(session.log, session.written)
     if view.is_settled:
         session.log.settle()
+    elif view.open_cases:
+        session.log.park("cases")
     else:
         session.log.release()
 

@@ -11,12 +11,15 @@ import contextvars
 import inspect
 import threading
 import time
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine
 
-    from saga_core.stores.store import Log
+    from saga_core.stores.store import Backend, Log
 
 T = TypeVar("T")
 
@@ -82,22 +85,10 @@ class AsyncIo:
 
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-
-        def resolve(error: BaseException | None) -> None:
-            if done.cancelled():
-                return
-            if error is None:
-                done.set_result(None)
-            else:
-                done.set_exception(error)
-
-        def report(error: BaseException | None) -> None:
-            try:
-                loop.call_soon_threadsafe(resolve, error)
-            except RuntimeError:
-                return  # the loop is closed: nobody waits any more
-
-        log.sync_later(position, report)
+        turn = _turns.get(loop)
+        if turn is None:
+            turn = _turns[loop] = Turn(loop)
+        turn.add(log, position, done)
         await done
 
     async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
@@ -133,6 +124,55 @@ class AsyncIo:
         import asyncio  # noqa: PLC0415
 
         await asyncio.sleep(seconds)
+
+
+class Turn:
+    """What is waited for on the disk in one turn of an event loop: asked for together, so that one sync serves all."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+        self._asked: list[tuple[Log, int]] = []
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def add(self, log: Log, position: int, done: asyncio.Future[None]) -> None:
+        """Have a future resolved when the log is on disk up to the position."""
+        if not self._asked:
+            done.get_loop().call_soon(self._ask)
+        self._asked.append((log, position))
+        self._waiting.append(done)
+
+    def _ask(self) -> None:
+        asked, waiting = self._asked, self._waiting
+        self._asked, self._waiting = [], []
+        store = asked[0][0].store
+        if all(log.store is store for log, _ in asked):
+            self._ask_store(store, asked, waiting)
+            return
+        for store in {id(log.store): log.store for log, _ in asked}.values():
+            own = [number for number, (log, _) in enumerate(asked) if log.store is store]
+            self._ask_store(store, [asked[number] for number in own], [waiting[number] for number in own])
+
+    def _ask_store(self, store: Backend, asked: list[tuple[Log, int]], waiting: list[asyncio.Future[None]]) -> None:
+        def report(problems: list[BaseException | None]) -> None:
+            loop = self._loop()
+            if loop is not None:
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    loop.call_soon_threadsafe(_resolve, waiting, problems)
+
+        store.sync_later(asked, report)
+
+
+def _resolve(waiting: list[asyncio.Future[None]], problems: list[BaseException | None]) -> None:
+    for done, problem in zip(waiting, problems, strict=True):
+        if done.done():
+            continue  # its waiter was cancelled
+        if problem is None:
+            done.set_result(None)
+        else:
+            done.set_exception(problem)
+
+
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = weakref.WeakKeyDictionary()
 
 
 class SyncIo:

@@ -7,25 +7,32 @@ import logging
 import os
 import resource
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from saga_core import frame
 from saga_core.clock import SYSTEM as CLOCK
 from saga_core.errors import LogDamaged, StoreError, StoreFull
 from saga_core.ids import is_saga_id, start_date
-from saga_core.stores import fork, history, lock, place
+from saga_core.stores import fork, history, lock, place, replay
 from saga_core.stores.boot import boot_id
 from saga_core.stores.committer import Committer
 from saga_core.stores.control import Control
-from saga_core.stores.entries import Entries
 from saga_core.stores.log import FileLog
+from saga_core.stores.names import Names
+from saga_core.stores.replay import Logs
 from saga_core.stores.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from saga_core.stores.committer import Done, Wanted
     from saga_core.stores.history import History
-    from saga_core.stores.store import Reading
+    from saga_core.stores.store import Log, Reading
+
+Place: TypeAlias = Literal["open", "suspended", "cases"]
+"""Where an unsettled saga's file lies: among those that recovery looks at, or where it waits for somebody."""
+
+_PLACES: tuple[Place, ...] = ("open", "suspended", "cases")
 
 _logger = logging.getLogger("saga_core.store")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
@@ -51,7 +58,11 @@ def open_file_store(path: str) -> FileStore:
 
 
 class FileStore:
-    """Sagas in a directory: `open/<saga>.log`, then `done/<start date>/<saga>.log`."""
+    """Sagas in a directory: `open/<saga>.log`, then `done/<start date>/<saga>.log`.
+
+    One that waits for a run to resume it lies in `suspended/`, one that waits for a person in `cases/`: recovery does
+    not look at them again and again.
+    """
 
     def __init__(self, path: str, system: System) -> None:
         """Open a directory by its real path, made if it is missing.
@@ -64,13 +75,26 @@ class FileStore:
         self.identity = place.prepare(system, path)
         self._path = path
         self._stat = system.stat(path)
-        self._open = os.path.join(path, "open")
         self._done = os.path.join(path, "done")
-        self.entries = Entries(system, self._open)
-        self.committer = Committer()
-        self._control = Control(system, path)
+        self.names = Names(system, os.path.join(path, "open"))
+        self._journals = Logs(system, os.path.join(path, "journals"), self._path_of, self._is_gone, self._open_path)
         self._logs: dict[str, FileLog] = {}
+        self._unreliable: frozenset[tuple[str, int]] = frozenset()
+        self._replay()
+        self.committer = Committer(self._journals)
+        self._control = Control(system, path)
         fork.watch(self)
+
+    def _replay(self) -> None:
+        try:
+            replay.replay(self._journals)
+            self._unreliable = replay.unreliable(self._journals)
+        except OSError as error:
+            raise StoreError(
+                f"the journals in {self._path} cannot be replayed after the restart of the machine: {error.strerror}",
+                world="nothing was opened; the newest records of its sagas are in the journals",
+                next="make room or repair the disk, or open it as a user who may write there",
+            ) from error
 
     def is_in_place(self) -> bool:
         """Tell whether the directory is still the one that was opened."""
@@ -121,17 +145,20 @@ class FileStore:
     def claim(self, saga: str) -> tuple[FileLog, Reading] | None:
         if saga in self._logs or not is_saga_id(saga):
             return None
-        path = self._open_path(saga)
+        for where in _PLACES:
+            path = self._path_in(where, saga)
+            try:
+                descriptor = lock.take(self.system, path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise self._no_log(saga, error) from error
+            return None if descriptor is None else self._claimed(saga, path, descriptor, where)
+        return None
+
+    def _claimed(self, saga: str, path: str, descriptor: int, where: Place) -> tuple[FileLog, Reading]:
         try:
-            descriptor = lock.take(self.system, path)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._no_log(saga, error) from error
-        if descriptor is None:
-            return None
-        try:
-            found = history.read(self.system, descriptor, saga, self.identity, live=False, settled=False)
+            found = self._history(descriptor, saga, live=False, settled=False)
             damage = found.reading.damage or self._twin_of(saga)
             if damage:
                 raise LogDamaged(
@@ -140,7 +167,7 @@ class FileStore:
                     world="nothing was done in its name; its effects stand as they are",
                     next=f"a person must settle its effects: {path} is kept as it is",
                 )
-            log = FileLog(self, saga, descriptor, found.parsed.header or self._new_header(saga, descriptor))
+            log = FileLog(self, saga, descriptor, found.parsed.header or self._new_header(saga, descriptor), where)
             log.resume(found.data, found.parsed)
         except BaseException as error:
             fork.close(descriptor)
@@ -166,20 +193,20 @@ class FileStore:
         """Return what the file of a saga says, in whichever place it lies."""
         if not is_saga_id(saga):
             return None
-        for path, settled in ((self._open_path(saga), False), (self._done_path(saga), True)):
+        while (path := self._path_of(saga)) is not None:
             try:
                 descriptor = self.system.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
-                continue
+                continue  # it was moved meanwhile
             except OSError as error:
                 raise self._no_log(saga, error) from error
+            settled = path == self._done_path(saga)
             try:
-                found = history.read(self.system, descriptor, saga, self.identity, live=False, settled=settled)
+                found = self._history(descriptor, saga, live=False, settled=settled)
                 if not settled and (found.reading.damage or found.reading.dropped):
-                    live = self._is_owned(
-                        saga
-                    )  # asked before the file is read again: an owner that ended is not blamed
-                    found = history.read(self.system, descriptor, saga, self.identity, live=live, settled=False)
+                    # Asked before the file is read again: an owner that ended is not blamed.
+                    live = self._is_owned(saga)
+                    found = self._history(descriptor, saga, live=live, settled=False)
             except OSError as error:
                 raise self._no_log(saga, error) from error
             else:
@@ -187,6 +214,10 @@ class FileStore:
             finally:
                 self.system.close(descriptor)
         return None
+
+    def _history(self, descriptor: int, saga: str, *, live: bool, settled: bool) -> History:
+        found = history.read(self.system, descriptor, saga, self.identity, live=live, settled=settled)
+        return found if settled else history.doubted(found, self._unreliable)
 
     def owner(self, saga: str) -> str | None:
         if not is_saga_id(saga) or not self._is_owned(saga):
@@ -201,15 +232,26 @@ class FileStore:
     def _is_owned(self, saga: str) -> bool:
         if saga in self._logs:
             return True
-        try:
-            return lock.is_held(self.system, self._open_path(saga))
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise self._no_log(saga, error) from error
+        for where in _PLACES:
+            try:
+                return lock.is_held(self.system, self._path_in(where, saga))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise self._no_log(saga, error) from error
+        return False
 
     def open_sagas(self) -> Iterator[str]:
-        return iter(sorted(self._sagas_in(self._open)))
+        return iter(self._sagas_of(*_PLACES))
+
+    def due_sagas(self) -> Iterator[str]:
+        return iter(self._sagas_of("open"))
+
+    def parked_sagas(self, place: Literal["suspended", "cases"]) -> Iterator[str]:
+        return iter(self._sagas_of(place))
+
+    def _sagas_of(self, *places: Place) -> list[str]:
+        return sorted({saga for where in places for saga in self._sagas_in(os.path.join(self._path, where))})
 
     def done_sagas(self) -> Iterator[str]:
         for date in sorted(self._names_in(self._done), reverse=True):
@@ -241,9 +283,27 @@ class FileStore:
         """Forget a log that is being given up; called by the log."""
         self._logs.pop(saga, None)
 
-    def put_away(self, saga: str) -> None:
+    def move(self, saga: str, source: Place, target: Place) -> None:
+        """Move an unsettled saga's file from one place to another.
+
+        Raises:
+            OSError: It stays where it is.
+        """
+        self.system.rename(self._path_in(source, saga), self._path_in(target, saga))
+
+    def put(self, saga: str, source: Place, target: Place) -> None:
+        """Move it where it can be moved; where it stays, recovery looks at it more often than it had to."""
+        try:
+            if source != target:
+                self.move(saga, source, target)
+        except OSError as error:
+            _logger.warning(
+                "the log of saga %s stays in %s: %s", saga, os.path.join(self._path, source), error.strerror
+            )
+
+    def put_away(self, saga: str, source: Place) -> None:
         """Move a settled saga's file; where that fails it stays, and the next who looks moves it. Called by the log."""
-        path, target = self._open_path(saga), self._done_path(saga)
+        path, target = self._path_in(source, saga), self._done_path(saga)
         try:
             try:
                 self.system.rename(path, target)
@@ -252,30 +312,55 @@ class FileStore:
                     self.system.mkdir(os.path.dirname(target), 0o700)
                 self.system.rename(path, target)
         except OSError as error:
-            _logger.warning("the log of saga %s is settled and stays in %s: %s", saga, self._open, error.strerror)
+            _logger.warning("the log of saga %s is settled and stays in %s: %s", saga, self._path, error.strerror)
+
+    def tidy(self) -> None:
+        """Bring to the disk what processes that are gone left to their journals, and delete these."""
+        replay.retire_dead(self._journals)
+
+    def sync_later(self, wanted: Sequence[tuple[Log, int]], done: Done) -> None:
+        self.committer.sync_later(cast("Sequence[Wanted]", wanted), done)
 
     def die_in_child(self) -> None:
         """Begin anew in a forked child: the logs are the parent's."""
         for log in self._logs.values():
             log.die_in_child()
         self._logs = {}
-        self.entries.renew_lock()
+        self.names.renew_lock()
         self.committer.renew()
 
     def _new_header(self, saga: str, descriptor: int) -> frame.FileHeader:
         inode = self.system.fstat(descriptor).st_ino
         return frame.FileHeader(saga, self.identity, boot_id(), inode, frame.new_salt())
 
+    def _path_in(self, where: Place, saga: str) -> str:
+        return f"{self._path}/{where}/{saga}{_SUFFIX}"
+
     def _open_path(self, saga: str) -> str:
-        return f"{self._open}/{saga}{_SUFFIX}"
+        return self._path_in("open", saga)
 
     def _done_path(self, saga: str) -> str:
         return f"{self._done}/{start_date(saga)}/{saga}{_SUFFIX}"
 
+    def _path_of(self, saga: str) -> str | None:
+        """Return where the file of a saga lies; None if it lies nowhere."""
+        paths = [*(self._path_in(where, saga) for where in _PLACES), self._done_path(saga)]
+        for path in paths * 2:  # twice: it can have been moved to a place that was looked at already
+            if self.system.exists(path):
+                return path
+        return None
+
+    def _is_gone(self, saga: str) -> bool:  # noqa: ARG002 -- nothing puts a log away for good yet
+        return False
+
     def _twin_of(self, saga: str) -> str | None:
-        """Return words if a saga lies among the open ones and among the settled ones."""
-        if self.system.exists(self._done_path(saga)) and self.system.exists(self._open_path(saga)):
-            return "it lies in open/ and in done/: a restored copy, perhaps"
+        """Return words if a saga's log lies in two places; one that is just being moved is one file in both."""
+        found: dict[int, str] = {}
+        for path in [self._done_path(saga), *(self._path_in(where, saga) for where in reversed(_PLACES))]:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found.setdefault(self.system.stat(path).st_ino, os.path.relpath(os.path.dirname(path), self._path))
+        if len(found) > 1:
+            return f"it lies in {' and in '.join(sorted(found.values()))}: a restored copy, perhaps"
         return None
 
     def _no_log(self, saga: str, error: OSError) -> StoreError:

@@ -59,6 +59,15 @@ def judge(data: bytes, saga: str, store: str, *, inode: int | None, live: bool, 
     return History(data, parsed, Reading(saga, records, damage, settled, dropped))
 
 
+def doubted(found: History, unreliable: frozenset[tuple[str, int]]) -> History:
+    """Return a history that is damaged if its newest owner's journal is: what was on disk may be missing at its end."""
+    owner = newest_owner(found.reading)
+    if found.reading.damage or owner is None or (owner.boot, owner.pid) not in unreliable:
+        return found
+    words = "the journal of its process is damaged: its newest records may be missing"
+    return found._replace(reading=found.reading._replace(damage=words))
+
+
 def newest_owner(reading: Reading) -> Began | Adopted | None:
     """Return the record by which the last owner introduced itself."""
     return next((record for record in reversed(reading.records) if isinstance(record, Began | Adopted)), None)

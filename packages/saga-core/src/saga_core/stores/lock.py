@@ -32,14 +32,14 @@ def create(system: System, path: str) -> int:
     return descriptor
 
 
-def take(system: System, path: str) -> int | None:
-    """Return the locked descriptor of a file, or None if somebody holds it; sleeps between tries.
+def take(system: System, path: str, *, patience: float = PATIENCE) -> int | None:
+    """Return the locked descriptor of a file, or None if somebody holds it for so many seconds; sleeps between tries.
 
     Raises:
         FileNotFoundError: There is no such file.
         LogDamaged: The file has a second name.
     """
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + patience
     while True:
         with fork.gate:
             descriptor = system.open(path, os.O_RDWR | os.O_CLOEXEC)

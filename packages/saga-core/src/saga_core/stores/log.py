@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from saga_core import codec, frame
 from saga_core.errors import SagaError, SagaForked, StoreError
@@ -12,14 +11,22 @@ from saga_core.records import Adopted, Record, kind_of
 from saga_core.stores import fork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from saga_core.frame import FileHeader, Parsed
-    from saga_core.stores.file import FileStore
+    from saga_core.stores.file import FileStore, Place
 
 _encode = codec.encode
 _build = frame.build
+_PART_SIZE = frame.PART_SIZE
 _kinds: dict[type[Record], int] = {}
+
+
+class Unproven(NamedTuple):
+    """Bytes of a log, from an offset on, that are not proven to be on disk, and how many records' they are."""
+
+    log: FileLog
+    start: int
+    data: bytes
+    records: int
 
 
 class FileLog:
@@ -29,39 +36,34 @@ class FileLog:
     the descriptor waits for the sync in flight.
     """
 
-    def __init__(self, store: FileStore, saga: str, descriptor: int, header: FileHeader) -> None:
+    def __init__(self, store: FileStore, saga: str, descriptor: int, header: FileHeader, place: Place = "open") -> None:
         """Take over the locked descriptor of a file that holds nothing but `header`."""
         self.saga = saga
-        self._store = store
+        self.store = store
+        self.place: Place = place
         self._system = store.system
         self._pwrite = store.system.pwrite
         self._descriptor = descriptor
         self._header = header.pack()
         self._seal = frame.seal_of(header.salt)
-        self._entry = store.entries.add()
+        self._name = store.names.add()
         self._renew_locks()
-        self._end = len(self._header)
+        self.end = len(self._header)
+        self.durable = 0
+        self.is_given_up = False
         self._crc = self._seal.seed
         self._epoch = 1
         self._seq = 0
         self._is_ready = True
-        self._is_given_up = False
         self._is_forked = False
-        self._is_soon = False
-        self._asked_at = 0.0
-        self._asked_end = 0
         self._lost: str | None = None
-        self._durable = 0
         self._unproven = [self._header]
         self._must_rewrite = False
-        self._failure: tuple[int, BaseException] | None = None
 
     def _renew_locks(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._is_syncing = False
-        self._round = 0
-        self._target = 0
 
     def resume(self, data: bytes, found: Parsed) -> None:
         """Stand behind the last good frame of a file that another owner left.
@@ -71,23 +73,17 @@ class FileLog:
         """
         self._is_ready = False
         self._must_rewrite = True
-        self._seq = len(found.frames)
+        self._seq = found.seq
         if found.header is None:
-            self._end = 0
+            self.end = 0
             self._unproven = []
             return
-        self._end = found.good_end
+        self.end = found.good_end
         self._crc = found.crc
-        self._durable = found.synced
+        self.durable = found.synced
         self._unproven = [data[found.synced : found.good_end]]
         if found.frames:
             self._epoch = found.frames[-1].epoch
-        if found.synced:
-            self._entry = 0  # the first sync of a file proves its directory entry
-
-    @property
-    def durable(self) -> int:
-        return self._durable
 
     def append(self, record: Record) -> int:
         payload = _encode(record)
@@ -99,160 +95,136 @@ class FileLog:
                 self._make_ready()
             if isinstance(record, Adopted):
                 self._epoch = record.epoch
-            start = self._end
-            data, crc = _build(self._seal, self._crc, kind, self._epoch, self._seq, self._durable, payload)
+            if len(payload) > _PART_SIZE:
+                data, crc, seq = self._in_parts(kind, payload)
+            else:
+                data, crc = _build(self._seal, self._crc, kind, self._epoch, self._seq, self.durable, payload)
+                seq = self._seq + 1
+            start = self.end
             try:
                 written = self._pwrite(self._descriptor, data, start)
                 if written != len(data):
                     self._system.write_all(self._descriptor, data[written:], start + written)
             except BaseException as error:
-                self._end_write(error, data, crc)
+                self._end_write(error, data, crc, seq)
                 raise
-            self._seq += 1
+            self._seq = seq
             self._crc = crc
             self._unproven.append(data)
-            self._end = end = start + len(data)
+            self.end = end = start + len(data)
             return end
 
+    def _in_parts(self, kind: int, payload: bytes) -> tuple[bytes, int, int]:
+        """Return the frames of a long payload, the running checksum and the next frame's number behind them."""
+        frames: list[bytes] = []
+        crc, seq = self._crc, self._seq
+        for start in range(0, len(payload), _PART_SIZE):
+            part = payload[start : start + _PART_SIZE]
+            is_last = start + _PART_SIZE >= len(payload)
+            data, crc = _build(self._seal, crc, kind if is_last else frame.PART, self._epoch, seq, self.durable, part)
+            frames.append(data)
+            seq += 1
+        return b"".join(frames), crc, seq
+
     def _make_ready(self) -> None:
-        """Cut off what stands behind the last good frame; write a missing file header."""
+        """Cut off what stands behind the last good frame, write a missing file header, come back from being parked."""
         self._refuse_unusable("nothing was written")
         try:
-            self._system.truncate(self._descriptor, self._end)
-            if self._end == 0:
+            self._system.truncate(self._descriptor, self.end)
+            if self.end == 0:
                 self._system.write_all(self._descriptor, self._header, 0)
                 self._unproven.append(self._header)
-                self._end = len(self._header)
+                self.end = len(self._header)
+            if self.place != "open":
+                self.store.move(self.saga, self.place, "open")
+                self.place = "open"
+                self._name = self.store.names.add()
         except OSError as error:
             raise self._error(f"could not be written: {error.strerror}", "the record is not in the log") from error
         self._is_ready = True
 
-    def _end_write(self, error: BaseException, data: bytes, crc: int) -> None:
-        """Leave either the whole frame, when an interrupt came behind the write, or nothing of it."""
+    def _end_write(self, error: BaseException, data: bytes, crc: int, seq: int) -> None:
+        """Leave either the whole record, when an interrupt came behind the write, or nothing of it."""
         try:
-            if self._system.fstat(self._descriptor).st_size == self._end + len(data):
-                self._seq += 1
+            if self._system.fstat(self._descriptor).st_size == self.end + len(data):
+                self._seq = seq
                 self._crc = crc
                 self._unproven.append(data)
-                self._end += len(data)
+                self.end += len(data)
             else:
-                self._system.truncate(self._descriptor, self._end)
+                self._system.truncate(self._descriptor, self.end)
         except OSError:
             self._is_ready = False
         if isinstance(error, OSError):
             raise self._error(f"could not be written: {error.strerror}", "the record is not in the log") from error
 
     def sync(self, position: int) -> None:
-        leads = False
-        target = count = 0
-        problem: BaseException | None = None
-        try:
-            with self._changed:
-                if self._is_proven_by_others(position):
-                    return
-                leads = self._is_syncing = True
-                self._round += 1
-                self._target = target = self._end
-                count = len(self._unproven)
-                start = self._durable
-                again = b"".join(self._unproven) if self._must_rewrite else b""
-            self._prove(start, again)
-        except OSError as error:
-            problem = error
-            raise self._error(f"could not be synced: {error.strerror}", "its newest records may be lost") from error
-        except BaseException as error:
-            problem = error
-            raise
-        finally:
-            if leads:
-                self._end_sync(target, count, problem)
-
-    def _is_proven_by_others(self, position: int) -> bool:
-        """Wait while a sync runs; return whether the position is on disk then, else it is this caller's turn.
-
-        Raises:
-            StoreError: The sync that covered the position failed, or the log cannot be synced any more.
-        """
-        while self._durable < position:
-            self._refuse_unusable("its newest records may be lost")
-            if not self._is_syncing:
-                return False
-            joined = self._round
-            is_covered = position <= self._target
-            while self._is_syncing and self._round == joined:
-                self._changed.wait()
-            if is_covered and self._durable < position and self._failure and self._failure[0] >= joined:
-                cause = self._failure[1]
-                raise self._error("could not be synced", "its newest records may be lost") from cause
-        return True
-
-    def _prove(self, start: int, again: bytes) -> None:
-        """Bring the file to the disk: a sync proves only what was written after the last good one."""
-        if again:
-            self._system.write_all(self._descriptor, again, start)
-        self._system.sync_data(self._descriptor)
-        if self._entry:
-            self._store.entries.prove(self._entry)
-        if self._system.fstat(self._descriptor).st_nlink == 0:
-            self._lost = "was deleted while the saga ran"
-            raise self._error(self._lost, "its records are in no file any more")
-
-    def _end_sync(self, target: int, count: int, problem: BaseException | None) -> None:
-        with self._changed:
-            self._is_syncing = False
-            if problem is None:
-                del self._unproven[:count]
-                self._durable = target
-                self._must_rewrite = False
-                self._entry = 0
-            else:
-                self._must_rewrite = True
-                self._failure = (self._round, problem)
-                if self._lost:
-                    self._is_ready = False
-            self._changed.notify_all()
-
-    def sync_later(self, position: int, done: Callable[[BaseException | None], None]) -> None:
-        self._store.committer.sync_later(self, position, done)
+        if self.durable < position:
+            self.store.committer.sync(self, position)
 
     def sync_soon(self) -> None:
-        if not self._is_soon:
-            self._asked_at, self._asked_end = time.monotonic(), self._end
-            self._is_soon = True
-            self._store.committer.sync_soon(self)
+        self.store.committer.sync_soon(self)
 
-    @property
-    def is_behind(self) -> bool:
-        """Something was written that is not on disk."""
-        return self._durable < self._end
+    def begin_sync(self) -> Unproven | None:
+        """Return what is to be brought to the disk, None if nothing is; the descriptor stays open until `end_sync`.
 
-    def asked_at(self, now: float) -> float:
-        """Return when the oldest request was made that no ordinary sync has served; what came behind it counts anew."""
-        if self._durable >= self._asked_end:
-            self._asked_at, self._asked_end = now, self._end
-        return self._asked_at
+        Raises:
+            SagaError: The log cannot be synced any more.
+        """
+        with self._lock:
+            self._refuse_unusable("its newest records may be lost")
+            if self._system.fstat(self._descriptor).st_nlink == 0:
+                self._lost = "was deleted while the saga ran"
+                self._is_ready = False
+                raise self._error(self._lost, "its records are in no file any more")
+            if self.durable >= self.end:
+                return None
+            self._is_syncing = True
+            return Unproven(self, self.durable, b"".join(self._unproven), len(self._unproven))
 
-    def catch_up(self) -> None:
-        """Serve `sync_soon`: bring everything written so far to the disk, if the log is still in use."""
-        self._is_soon = False
-        end = self._end
-        if self._durable < end and not self._is_given_up:
-            self.sync(end)
+    def sync_file(self, unproven: Unproven) -> None:
+        """Bring the file itself to the disk: a sync proves only what was written after the last good one.
+
+        Raises:
+            OSError: That is not proven.
+        """
+        if self._must_rewrite:
+            self._system.write_all(self._descriptor, unproven.data, unproven.start)
+        self._must_rewrite = True
+        self._system.sync_data(self._descriptor)
+        if self._name:
+            self.store.names.prove(self._name)
+        self._must_rewrite = False
+        self._name = 0
+
+    def end_sync(self, unproven: Unproven, *, is_proven: bool) -> None:
+        """Take note of what is on disk now."""
+        with self._changed:
+            self._is_syncing = False
+            if is_proven:
+                del self._unproven[: unproven.records]
+                self.durable = unproven.start + len(unproven.data)
+            self._changed.notify_all()
+
+    def park(self, place: Place) -> None:
+        if not self.is_given_up:
+            self.store.put(self.saga, self.place, place)
+        self.release()
 
     def release(self) -> None:
         with self._changed:
-            self._is_given_up = True
+            self.is_given_up = True
             self._is_ready = False
             while self._is_syncing:
                 self._changed.wait()
             descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            self._store.let_go(self.saga)
+            self.store.let_go(self.saga)
             fork.close(descriptor)
 
     def settle(self) -> None:
-        if not self._is_given_up:
-            self._store.put_away(self.saga)
+        if not self.is_given_up:
+            self.store.put_away(self.saga, self.place)
         self.release()
 
     def die_in_child(self) -> None:
@@ -260,7 +232,7 @@ class FileLog:
         self._renew_locks()
         self._descriptor = -1
         self._is_ready = False
-        self._is_given_up = self._is_forked = True
+        self.is_given_up = self._is_forked = True
 
     def _refuse_unusable(self, world: str) -> None:
         if self._is_forked:
@@ -272,7 +244,7 @@ class FileLog:
             )
         if self._lost:
             raise self._error(self._lost, world)
-        if self._is_given_up:
+        if self.is_given_up:
             raise self._error("was given up", world)
 
     def _error(self, what: str, world: str) -> SagaError:

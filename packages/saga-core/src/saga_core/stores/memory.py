@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from saga_core import codec
 from saga_core.errors import StoreError
 from saga_core.stores.store import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from saga_core.records import Record
     from saga_core.stores.store import Log
+
+Place: TypeAlias = Literal["open", "suspended", "cases", "done"]
 
 
 class _MemoryLog:
@@ -21,7 +23,7 @@ class _MemoryLog:
 
     def __init__(self, store: MemoryStore, saga: str, payloads: list[bytes]) -> None:
         self.saga = saga
-        self._store = store
+        self.store = store
         self._payloads = payloads
         self._released = False
 
@@ -38,19 +40,20 @@ class _MemoryLog:
     def sync(self, position: int) -> None:
         pass
 
-    def sync_later(self, position: int, done: Callable[[BaseException | None], None]) -> None:  # noqa: ARG002 -- the protocol's parameter
-        done(None)
-
     def sync_soon(self) -> None:
         pass
 
     def release(self) -> None:
         self._released = True
-        self._store.give_up(self.saga, settled=False)
+        self.store.give_up(self.saga, "open")
+
+    def park(self, place: Literal["suspended", "cases"]) -> None:
+        self._released = True
+        self.store.give_up(self.saga, place)
 
     def settle(self) -> None:
         self._released = True
-        self._store.give_up(self.saga, settled=True)
+        self.store.give_up(self.saga, "done")
 
 
 class MemoryStore:
@@ -62,7 +65,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._logs: dict[str, list[bytes]] = {}
         self._owned: set[str] = set()
-        self._done: set[str] = set()
+        self._places: dict[str, Place] = {}
         self._keys: dict[str, tuple[str, int]] = {}
 
     def close(self) -> None:
@@ -72,32 +75,48 @@ class MemoryStore:
         with self._lock:
             payloads = self._logs[saga] = []
             self._owned.add(saga)
+            self._places[saga] = "open"
         return _MemoryLog(self, saga, payloads)
 
     def claim(self, saga: str) -> tuple[Log, Reading] | None:
         with self._lock:
-            if saga not in self._logs or saga in self._owned or saga in self._done:
+            if saga not in self._logs or saga in self._owned or self._places[saga] == "done":
                 return None
             self._owned.add(saga)
+            self._places[saga] = "open"
             payloads = self._logs[saga]
         return _MemoryLog(self, saga, payloads), Reading(saga, [codec.decode(payload) for payload in payloads])
 
     def read(self, saga: str) -> Reading | None:
         with self._lock:
             payloads = list(self._logs.get(saga, ()))
-            settled = saga in self._done
+            settled = self._places.get(saga) == "done"
         return Reading(saga, [codec.decode(payload) for payload in payloads], settled=settled) if payloads else None
 
     def owner(self, saga: str) -> str | None:
         return "this process" if saga in self._owned else None
 
     def open_sagas(self) -> Iterator[str]:
-        with self._lock:
-            return iter(sorted(saga for saga in self._logs if saga not in self._done))
+        return iter(self._in_place("open", "suspended", "cases"))
+
+    def due_sagas(self) -> Iterator[str]:
+        return iter(self._in_place("open"))
+
+    def parked_sagas(self, place: Literal["suspended", "cases"]) -> Iterator[str]:
+        return iter(self._in_place(place))
 
     def done_sagas(self) -> Iterator[str]:
+        return reversed(self._in_place("done"))
+
+    def _in_place(self, *places: Place) -> list[str]:
         with self._lock:
-            return iter(sorted(self._done, reverse=True))
+            return sorted(saga for saga in self._logs if self._places[saga] in places)
+
+    def sync_later(self, wanted: Sequence[tuple[Log, int]], done: Callable[[list[BaseException | None]], None]) -> None:
+        done([None for _ in wanted])
+
+    def tidy(self) -> None:
+        pass
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         return self._keys.get(key)
@@ -110,9 +129,8 @@ class MemoryStore:
             self._keys[key] = (saga, generation)
             return True
 
-    def give_up(self, saga: str, *, settled: bool) -> None:
+    def give_up(self, saga: str, place: Place) -> None:
         """Free a log; called by the log itself."""
         with self._lock:
             self._owned.discard(saga)
-            if settled:
-                self._done.add(saga)
+            self._places[saga] = place

@@ -24,7 +24,18 @@ PASSING = frozenset({"tmpfs", "overlay"})
 
 _IDENTITY_DIGITS = 32
 _OURS = frozenset(
-    {"store", ".gitignore", "open", "done", "journals", "control.db", "control.db-journal", "control.lock"}
+    {
+        "store",
+        ".gitignore",
+        "open",
+        "suspended",
+        "cases",
+        "done",
+        "journals",
+        "control.db",
+        "control.db-journal",
+        "control.lock",
+    }
 )
 
 
@@ -43,7 +54,7 @@ def prepare(system: System, path: str) -> str:
         identity_path = os.path.join(path, "store")
         if not system.exists(identity_path):
             _write_once(system, path, ".gitignore", b"*\n")
-            for name in ("open", "done"):
+            for name in ("open", "suspended", "cases", "done", "journals"):
                 with suppress(FileExistsError):
                     system.mkdir(os.path.join(path, name), 0o700)
             for directory in made or [path]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from saga_core.records import Record
 
@@ -34,7 +34,15 @@ class Log(Protocol):
     `append` is called under the owner's own lock, `sync` and `durable` from any thread.
     """
 
-    saga: str
+    @property
+    def saga(self) -> str:
+        """The saga's id."""
+        ...
+
+    @property
+    def store(self) -> Backend:
+        """Where it lies."""
+        ...
 
     @property
     def durable(self) -> int:
@@ -57,16 +65,16 @@ class Log(Protocol):
         """
         ...
 
-    def sync_later(self, position: int, done: Callable[[BaseException | None], None]) -> None:
-        """Call `done`, perhaps from another thread, when `sync(position)` has returned or raised; never blocks."""
-        ...
-
     def sync_soon(self) -> None:
         """Ask that what was written goes to disk within about ten milliseconds; never blocks, never raises."""
         ...
 
     def release(self) -> None:
         """Give the log up where it stands: whoever locks it next may go on. Idempotent."""
+        ...
+
+    def park(self, place: Literal["suspended", "cases"]) -> None:
+        """Give the log up until somebody claims it by its name: a run that resumes it, or a person."""
         ...
 
     def settle(self) -> None:
@@ -119,8 +127,29 @@ class Backend(Store, Protocol):
         """Return who owns a saga's log, in words (`pid 17, for 3 s`), or None if it is free."""
         ...
 
+    def sync_later(self, wanted: Sequence[tuple[Log, int]], done: Callable[[list[BaseException | None]], None]) -> None:
+        """Call `done`, perhaps from another thread, when `sync` has returned or raised for each log; never blocks.
+
+        Args:
+            wanted: Logs of this store and their positions.
+            done: Is given the problem of each, None where it is on disk.
+        """
+        ...
+
     def open_sagas(self) -> Iterator[str]:
         """Yield the ids of the sagas that are not settled, oldest first."""
+        ...
+
+    def due_sagas(self) -> Iterator[str]:
+        """Yield those of them that have an owner or may need recovery: all that are not parked."""
+        ...
+
+    def parked_sagas(self, place: Literal["suspended", "cases"]) -> Iterator[str]:
+        """Yield those of them that wait for a run to resume them, or of which only open cases are left."""
+        ...
+
+    def tidy(self) -> None:
+        """Clear up what processes that are gone left behind; nothing that anybody could miss."""
         ...
 
     def done_sagas(self) -> Iterator[str]:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from saga_core.stores.system import System
 
 
-class Entries:
-    """The files of this process in a directory, numbered as they came."""
+class Names:
+    """The names that this process made in a directory, numbered as they came."""
 
     def __init__(self, system: System, path: str) -> None:
         self._system = system
@@ -28,12 +28,12 @@ class Entries:
         self._lock = threading.Lock()
 
     def add(self) -> int:
-        """Return the number of an entry that was made just now; never blocks."""
+        """Return the number of an name that was made just now; never blocks."""
         self._newest = number = next(self._numbers)
         return number
 
     def prove(self, number: int) -> None:
-        """Return when an entry is on disk; blocks.
+        """Return when a name is on disk; blocks.
 
         Raises:
             OSError: That cannot be proven any more: after a failed sync the kernel may believe it is.
