@@ -14,7 +14,7 @@ from zlib import crc32
 import msgspec
 
 from saga_core import codec
-from saga_core.records import COMMITTED_KIND, Adopted, Committed
+from saga_core.records import ADOPTED_KIND, COMMITTED_KIND, Adopted, Committed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,19 +31,16 @@ PART_SIZE = 1 << 20
 _FILE = Struct("<8sHHI16s26s16s36sQ16s22x")
 _HEAD = Struct("<2sHIIIQ")
 _CRC = Struct("<I")
+_SUMS = Struct("<II")
 _pack_head = _HEAD.pack
-_pack_crc = _CRC.pack
+_pack_sums = _SUMS.pack
 
 FILE_HEADER = _FILE.size + _CRC.size
 """Bytes of the file header; 22 of them are spare."""
 
-FRAME_HEADER = _HEAD.size + _CRC.size
-"""Bytes of a frame's header, its checksum included."""
+FRAME_HEADER = _HEAD.size + _SUMS.size
+"""Bytes of a frame's header, its two checksums included: what a frame takes beside its payload."""
 
-FRAME_COST = FRAME_HEADER + _CRC.size
-"""Bytes that a frame takes beside its payload."""
-
-_ADOPTED_KIND = 2
 _COMMITTED_START = codec.encode(Committed(0))[:2]
 _MARK = b"\xc1"  # the one byte that msgpack never writes
 
@@ -81,7 +78,7 @@ class FileHeader(NamedTuple):
             self.inode,
             self.kid,
         )
-        return data + _pack_crc(crc32(data))
+        return data + _CRC.pack(crc32(data))
 
 
 def new_salt() -> bytes:
@@ -104,6 +101,9 @@ def seal_of(salt: bytes) -> Seal:
 def build(seal: Seal, crc: int, kind: int, epoch: int, seq: int, synced: int, payload: bytes) -> tuple[bytes, int]:
     """Return a frame and the running checksum behind it.
 
+    A frame has two checksums: its head's own, so that what it says can be believed where its payload cannot, and the
+    running one over its payload, seeded by the one before it and by its head's.
+
     Args:
         seal: The file's seal.
         crc: The running checksum so far; `seal.seed` before the first frame.
@@ -115,9 +115,9 @@ def build(seal: Seal, crc: int, kind: int, epoch: int, seq: int, synced: int, pa
     """
     mark, seed = seal
     head = _pack_head(mark, kind, len(payload), epoch, seq, synced)
-    body = head + _pack_crc(crc32(head, seed)) + payload
-    crc = crc32(body, crc)
-    return body + _pack_crc(crc), crc
+    own = crc32(head, seed)
+    crc = crc32(payload, crc ^ own)
+    return head + _pack_sums(own, crc) + payload, crc
 
 
 class Frame(NamedTuple):
@@ -168,6 +168,8 @@ class _Head(NamedTuple):
     epoch: int
     seq: int
     synced: int
+    own: int
+    running: int
 
 
 def _read_header(data: bytes) -> FileHeader | str:
@@ -190,10 +192,10 @@ def _head_at(data: bytes, offset: int, seal: Seal) -> _Head | None:
     mark, kind, length, epoch, seq, synced = _HEAD.unpack_from(data, offset)
     if mark != seal.mark:
         return None
-    (crc,) = _CRC.unpack_from(data, offset + _HEAD.size)
-    if crc != crc32(data[offset : offset + _HEAD.size], seal.seed):
+    own, running = _SUMS.unpack_from(data, offset + _HEAD.size)
+    if own != crc32(data[offset : offset + _HEAD.size], seal.seed):
         return None
-    return _Head(kind, length, epoch, seq, synced)
+    return _Head(kind, length, epoch, seq, synced, own, running)
 
 
 def _heads_behind(data: bytes, start: int, seal: Seal) -> Iterator[_Head]:
@@ -215,11 +217,11 @@ def _is_cut(data: bytes, offset: int, seal: Seal, seq: int) -> bool:
         head = _head_at(data, offset, seal)
         if head is None or head.seq != seq:
             return False
-        if left < FRAME_COST + head.length:
+        if left < FRAME_HEADER + head.length:
             return True
         if head.kind != PART:
             return False
-        offset += FRAME_COST + head.length
+        offset += FRAME_HEADER + head.length
         seq += 1
 
 
@@ -277,23 +279,22 @@ def parse(data: bytes, *, boot: str, live: bool = False) -> Parsed:
     size = len(data)
     while offset < size:
         head = _head_at(data, offset, seal)
-        if head is None or (end := offset + FRAME_COST + head.length) > size:
+        if head is None or (end := offset + FRAME_HEADER + head.length) > size:
             break
-        running = crc32(memoryview(data)[offset : end - _CRC.size], crc)
-        if running != _CRC.unpack_from(data, end - _CRC.size)[0]:
+        payload = data[offset + FRAME_HEADER : end]
+        if crc32(payload, crc ^ head.own) != head.running:
             break
         if head.seq != seq or head.epoch < epoch or head.synced > offset:
             damage = f"damaged at offset {offset}: record {head.seq} stands where {seq} belongs"
             break
-        payload = data[offset + FRAME_HEADER : end - _CRC.size]
-        offset, crc, seq, epoch, synced = end, running, seq + 1, head.epoch, max(synced, head.synced)
+        offset, crc, seq, epoch, synced = end, head.running, seq + 1, head.epoch, max(synced, head.synced)
         if head.kind == PART:
             parts.append(payload)
             continue
         if parts:
             payload = b"".join([*parts, payload])
             parts.clear()
-        if head.kind == _ADOPTED_KIND:
+        if head.kind == ADOPTED_KIND:
             try:
                 record = codec.decode(payload)
             except msgspec.DecodeError:

@@ -7,7 +7,7 @@ nanoseconds since boot.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from msgspec import Raw
@@ -260,9 +260,8 @@ Record: TypeAlias = (
     | Returned
 )
 
+KINDS: dict[int, type[Any]] = {kind.__struct_config__.tag: kind for kind in get_args(Record)}
+"""Each kind of record by the number that leads its array."""
+
+ADOPTED_KIND = 2
 COMMITTED_KIND = 17
-
-
-def kind_of(record: Record) -> int:
-    """Return the number that leads the record's array."""
-    return record.__struct_config__.tag  # pyright: ignore[reportReturnType]

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SIZE = 16 << 20
 """Bytes that a journal takes on disk."""
 
+_AHEAD = 128 << 10
+"""Bytes that are zeroed ahead of what is written: blocks that were written before need no change of the file's map."""
+
 
 class Journal:
     """A preallocated, locked file that one process writes from its beginning to its end.
@@ -58,7 +61,7 @@ class Journal:
                 system.unlink(draft)
             self.close()
             raise
-        self._end = JOURNAL_HEADER
+        self._end = self._zeroed = JOURNAL_HEADER
         self._is_named = False
 
     def fits(self, copies: int, size: int) -> bool:
@@ -72,6 +75,11 @@ class Journal:
             OSError: That is not proven, and this journal can prove nothing more.
         """
         batch = pack(self._salt, self._end, copies)
+        behind = self._end + len(batch)
+        if behind > self._zeroed:
+            zeroed = min(behind + _AHEAD, SIZE)
+            self._system.write_all(self._descriptor, bytes(zeroed - self._zeroed), self._zeroed)
+            self._zeroed = zeroed
         self._system.write_all(self._descriptor, batch, self._end)
         self._system.sync_data(self._descriptor)
         if not self._is_named:
@@ -79,7 +87,7 @@ class Journal:
             self._is_named = True
         if self._system.fstat(self._descriptor).st_nlink == 0:
             raise OSError(errno.ENOENT, "the journal was deleted")
-        self._end += len(batch)
+        self._end = behind
         self.sagas.update(copy.saga for copy in copies)
 
     def close(self) -> None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from saga_core import codec, frame
 from saga_core.errors import SagaError, SagaForked, StoreError
-from saga_core.records import Adopted, Record, kind_of
+from saga_core.records import ADOPTED_KIND, KINDS
 from saga_core.stores import fork
 
 if TYPE_CHECKING:
     from saga_core.frame import FileHeader, Parsed
+    from saga_core.records import Adopted, Record
     from saga_core.stores.file import FileStore, Place
 
 _encode = codec.encode
 _build = frame.build
 _PART_SIZE = frame.PART_SIZE
-_kinds: dict[type[Record], int] = {}
+_KINDS: dict[type[Any], int] = {kind: number for number, kind in KINDS.items()}
 
 
 class Unproven(NamedTuple):
@@ -87,23 +88,22 @@ class FileLog:
 
     def append(self, record: Record) -> int:
         payload = _encode(record)
-        kind = _kinds.get(type(record))
-        if kind is None:
-            kind = _kinds[type(record)] = kind_of(record)
+        kind = _KINDS[type(record)]
         with self._lock:
             if not self._is_ready:
                 self._make_ready()
-            if isinstance(record, Adopted):
-                self._epoch = record.epoch
+            if kind == ADOPTED_KIND:
+                self._epoch = cast("Adopted", record).epoch
+            start, seq = self.end, self._seq
             if len(payload) > _PART_SIZE:
                 data, crc, seq = self._in_parts(kind, payload)
             else:
-                data, crc = _build(self._seal, self._crc, kind, self._epoch, self._seq, self.durable, payload)
-                seq = self._seq + 1
-            start = self.end
+                data, crc = _build(self._seal, self._crc, kind, self._epoch, seq, self.durable, payload)
+                seq += 1
+            size = len(data)
             try:
                 written = self._pwrite(self._descriptor, data, start)
-                if written != len(data):
+                if written != size:
                     self._system.write_all(self._descriptor, data[written:], start + written)
             except BaseException as error:
                 self._end_write(error, data, crc, seq)
@@ -111,7 +111,7 @@ class FileLog:
             self._seq = seq
             self._crc = crc
             self._unproven.append(data)
-            self.end = end = start + len(data)
+            self.end = end = start + size
             return end
 
     def _in_parts(self, kind: int, payload: bytes) -> tuple[bytes, int, int]:
