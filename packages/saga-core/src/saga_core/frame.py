@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from zlib import crc32
 
 import msgspec
@@ -28,7 +28,7 @@ PART = 0
 PART_SIZE = 1 << 20
 """Bytes of payload that one frame holds at the most when it is written."""
 
-_FILE = Struct("<8sHHI16s26s16s36sQ16s22x")
+_FILE = Struct("<8sHHI16s26s16s36sQ16s8s14x")
 _HEAD = Struct("<2sHIIIQ")
 _CRC = Struct("<I")
 _SUMS = Struct("<II")
@@ -36,7 +36,7 @@ _pack_head = _HEAD.pack
 _pack_sums = _SUMS.pack
 
 FILE_HEADER = _FILE.size + _CRC.size
-"""Bytes of the file header; 22 of them are spare."""
+"""Bytes of the file header; 14 of them are spare."""
 
 FRAME_HEADER = _HEAD.size + _SUMS.size
 """Bytes of a frame's header, its two checksums included: what a frame takes beside its payload."""
@@ -54,7 +54,8 @@ class FileHeader(NamedTuple):
         boot: The boot in which the file was made.
         inode: The inode on which it was made.
         salt: Random bytes that seed every checksum of the file, so that no foreign frame fits.
-        kid: Names the key of an encrypted log; zero for a plain one.
+        key: The name of an encrypted log's key; empty for a plain one.
+        check: Tells the right key from a wrong one.
     """
 
     saga: str
@@ -62,7 +63,8 @@ class FileHeader(NamedTuple):
     boot: str
     inode: int
     salt: bytes
-    kid: bytes = bytes(16)
+    key: str = ""
+    check: bytes = b""
 
     def pack(self) -> bytes:
         """Return the file header's bytes."""
@@ -76,7 +78,8 @@ class FileHeader(NamedTuple):
             bytes.fromhex(self.store),
             self.boot.encode(),
             self.inode,
-            self.kid,
+            self.key.encode(),
+            self.check,
         )
         return data + _CRC.pack(crc32(data))
 
@@ -174,7 +177,7 @@ class _Head(NamedTuple):
 
 def _read_header(data: bytes) -> FileHeader | str:
     """Return the file header, or what is wrong with it."""
-    magic, version, size, _, salt, saga, store, boot, inode, kid = _FILE.unpack_from(data)
+    magic, version, size, _, salt, saga, store, boot, inode, key, check = _FILE.unpack_from(data)
     if magic != MAGIC:
         return "damaged at offset 0: the file does not begin like a log"
     if version != VERSION or size != FILE_HEADER:
@@ -182,7 +185,10 @@ def _read_header(data: bytes) -> FileHeader | str:
     (crc,) = _CRC.unpack_from(data, _FILE.size)
     if crc != crc32(data[: _FILE.size]):
         return "damaged at offset 0: the file header's checksum is wrong"
-    return FileHeader(saga.decode(), store.hex(), boot.rstrip(b"\0").decode(), inode, salt, kid)
+    name = key.rstrip(b"\0").decode()
+    return FileHeader(
+        saga.decode(), store.hex(), boot.rstrip(b"\0").decode(), inode, salt, name, check if name else b""
+    )
 
 
 def _head_at(data: bytes, offset: int, seal: Seal) -> _Head | None:
@@ -251,7 +257,25 @@ def _judge_tail(
     return None
 
 
-def parse(data: bytes, *, boot: str, live: bool = False) -> Parsed:
+def header_of(data: bytes) -> FileHeader | None:
+    """Return a file's header; None if it is cut or unreadable."""
+    header = _read_header(data) if len(data) >= FILE_HEADER else None
+    return header if isinstance(header, FileHeader) else None
+
+
+class Unsealed(Protocol):
+    """What opens the payloads of an encrypted log."""
+
+    def open(self, kind: int, epoch: int, sealed: bytes) -> bytes:
+        """Return a payload.
+
+        Raises:
+            ValueError: It was altered.
+        """
+        ...
+
+
+def parse(data: bytes, *, boot: str, live: bool = False, cipher: Unsealed | None = None) -> Parsed:
     """Return the good frames of a file and what stands behind them.
 
     A bad frame below an offset that any valid header of the file knows to be on disk is damage. Above it, bytes
@@ -262,6 +286,8 @@ def parse(data: bytes, *, boot: str, live: bool = False) -> Parsed:
         data: The whole file.
         boot: The boot that is running now.
         live: The file has an owner who may be writing: a bad end above what is on disk is "being written".
+        cipher: Opens the payloads of an encrypted log; without it they stay as they are, and an adoption among them is
+            not seen.
     """
     if len(data) < FILE_HEADER:
         return Parsed(None, [], 0, 0, data, None, 0, 0)
@@ -276,34 +302,44 @@ def parse(data: bytes, *, boot: str, live: bool = False) -> Parsed:
     seq = good_seq = 0
     epoch, synced, written_in = 0, 0, header.boot
     damage: str | None = None
-    size = len(data)
-    while offset < size:
-        head = _head_at(data, offset, seal)
-        if head is None or (end := offset + FRAME_HEADER + head.length) > size:
-            break
-        payload = data[offset + FRAME_HEADER : end]
-        if crc32(payload, crc ^ head.own) != head.running:
+    while (head := _head_at(data, offset, seal)) is not None:
+        end = offset + FRAME_HEADER + head.length
+        parts.append(data[offset + FRAME_HEADER : end])
+        if end > len(data) or crc32(parts[-1], crc ^ head.own) != head.running:
             break
         if head.seq != seq or head.epoch < epoch or head.synced > offset:
             damage = f"damaged at offset {offset}: record {head.seq} stands where {seq} belongs"
             break
         offset, crc, seq, epoch, synced = end, head.running, seq + 1, head.epoch, max(synced, head.synced)
         if head.kind == PART:
-            parts.append(payload)
             continue
-        if parts:
-            payload = b"".join([*parts, payload])
-            parts.clear()
-        if head.kind == ADOPTED_KIND:
-            try:
-                record = codec.decode(payload)
-            except msgspec.DecodeError:
-                damage = f"damaged at offset {begin}: record {head.seq} cannot be decoded"
-                break
-            if isinstance(record, Adopted):
-                written_in = record.boot
+        try:
+            payload, adopted_in = _opened(header, head, b"".join(parts), cipher)
+        except ValueError as unfit:
+            damage = f"damaged at offset {begin}: record {head.seq} {unfit}"
+            break
+        written_in = adopted_in or written_in
         frames.append(Frame(begin, head.kind, head.epoch, head.seq, payload))
+        parts.clear()
         begin, good_crc, good_seq = offset, crc, seq
-    if damage is None and begin < size:
+    if damage is None and begin < len(data):
         damage = _judge_tail(data, begin, seal, seq=good_seq, synced=synced, same_boot=written_in == boot, live=live)
     return Parsed(header, frames, begin, good_seq, b"" if damage else data[begin:], damage, synced, good_crc)
+
+
+def _opened(header: FileHeader, head: _Head, payload: bytes, cipher: Unsealed | None) -> tuple[bytes, str | None]:
+    """Return a record's payload in the clear, and the boot in which it was adopted, if that is what it tells."""
+    if header.key and cipher is None:
+        return payload, None
+    if cipher is not None:
+        try:
+            payload = cipher.open(head.kind, head.epoch, payload)
+        except ValueError as altered:
+            raise ValueError(f"was altered: {altered}") from None
+    if head.kind != ADOPTED_KIND:
+        return payload, None
+    try:
+        record = codec.decode(payload)
+    except msgspec.DecodeError:
+        raise ValueError("cannot be decoded") from None
+    return payload, record.boot if isinstance(record, Adopted) else None

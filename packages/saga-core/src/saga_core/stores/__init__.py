@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from saga_core.errors import StoreError
 from saga_core.stores.store import Store
 
+if TYPE_CHECKING:
+    from saga_core.stores.encryption import Encryption
+
 __all__ = ["Store", "open_store"]
 
 
-def open_store(url: str, /, *, encryption: object | None = None) -> Store:
+def open_store(url: str, /, *, encryption: Encryption | None = None) -> Store:
     """Return the store that a URL names: `file:PATH`, a plain path, or `memory:`.
 
     A directory has one store object in a process, however often it is opened; every `memory:` store is a new one.
 
+    Args:
+        url: Names the place.
+        encryption: The keys of its logs, a `saga_core.stores.encryption.Encryption`; without it, what SAGA_ENCRYPTION
+            names. New logs are encrypted then; logs from before stay readable.
+
     Raises:
         StoreError: There is no such store, or its place cannot be used; nothing was opened.
     """
-    if encryption is not None:
-        raise StoreError(
-            "encrypted stores are not there yet",
-            world="nothing was opened",
-            next="leave `encryption` out and keep the store on an encrypted disk",
-        )
     if url == "memory:":
         from saga_core.stores.memory import MemoryStore  # noqa: PLC0415 -- only what is used is loaded
 
@@ -49,4 +52,4 @@ def open_store(url: str, /, *, encryption: object | None = None) -> Store:
         )
     from saga_core.stores.file import open_file_store  # noqa: PLC0415 -- it needs what Windows lacks
 
-    return open_file_store(path)
+    return open_file_store(path, encryption)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from saga_core.stores.committer import Done, Wanted
+    from saga_core.stores.encryption import Cipher, Encryption
     from saga_core.stores.history import History
     from saga_core.stores.store import Log, Reading
 
@@ -40,21 +41,36 @@ _SUFFIX = ".log"
 _stores: dict[str, FileStore] = {}
 
 
-def open_file_store(path: str) -> FileStore:
+def open_file_store(path: str, encryption: Encryption | None = None) -> FileStore:
     """Return this process's one store of a directory, made if it is missing.
 
     Raises:
-        StoreError: The place cannot be used.
+        StoreError: The place cannot be used, or is open here with other keys.
     """
     real = os.path.realpath(path)
     store = _stores.get(real)
     if store is None or not store.is_in_place():
-        fresh = FileStore(real, System())
+        fresh = FileStore(real, System(), encryption or from_environment())
         with fork.gate:
             if _stores.get(real) is store:
                 _stores[real] = fresh
-            return _stores[real]
+            store = _stores[real]
+    if encryption is not None and store.encryption is not encryption:
+        raise StoreError(
+            f"the store {real} is open in this process, with other keys or without",
+            world="nothing was opened",
+            next="open it once, with encryption=..., before anything else uses it",
+        )
     return store
+
+
+def from_environment() -> Encryption | None:
+    """Return the encryption that SAGA_ENCRYPTION names, None if it is not set."""
+    if not os.environ.get("SAGA_ENCRYPTION"):
+        return None
+    from saga_core.stores import encryption  # noqa: PLC0415 -- only who encrypts loads it
+
+    return encryption.from_environment()
 
 
 class FileStore:
@@ -64,14 +80,15 @@ class FileStore:
     not look at them again and again.
     """
 
-    def __init__(self, path: str, system: System) -> None:
-        """Open a directory by its real path, made if it is missing.
+    def __init__(self, path: str, system: System, encryption: Encryption | None = None) -> None:
+        """Open a directory by its real path, made if it is missing; with keys, its new logs are encrypted.
 
         Raises:
             StoreError: It cannot be used.
         """
         self.url = f"file:{path}"
         self.system = system
+        self.encryption = encryption
         self.identity = place.prepare(system, path)
         self._path = path
         self._stat = system.stat(path)
@@ -117,7 +134,7 @@ class FileStore:
             if self.system.exists(path):
                 raise FileExistsError(errno.EEXIST, "its log exists")
             descriptor = lock.create(self.system, draft)
-            header = self._new_header(saga, descriptor)
+            header, cipher = self._new_header(saga, descriptor)
             self.system.write_all(descriptor, header.pack(), 0)
             self.system.rename(draft, path)  # whoever finds the file finds it locked and with its header
         except BaseException as error:
@@ -128,7 +145,7 @@ class FileStore:
             if isinstance(error, OSError):
                 raise self._no_log(saga, error) from error
             raise
-        log = self._logs[saga] = FileLog(self, saga, descriptor, header)
+        log = self._logs[saga] = FileLog(self, saga, descriptor, header, cipher=cipher)
         return log
 
     def _refuse_when_full(self, saga: str) -> None:
@@ -167,7 +184,10 @@ class FileStore:
                     world="nothing was done in its name; its effects stand as they are",
                     next=f"a person must settle its effects: {path} is kept as it is",
                 )
-            log = FileLog(self, saga, descriptor, found.parsed.header or self._new_header(saga, descriptor), where)
+            header, cipher = found.parsed.header, found.cipher
+            if header is None:
+                header, cipher = self._new_header(saga, descriptor)
+            log = FileLog(self, saga, descriptor, header, place=where, cipher=cipher)
             log.resume(found.data, found.parsed)
         except BaseException as error:
             fork.close(descriptor)
@@ -216,7 +236,9 @@ class FileStore:
         return None
 
     def _history(self, descriptor: int, saga: str, *, live: bool, settled: bool) -> History:
-        found = history.read(self.system, descriptor, saga, self.identity, live=live, settled=settled)
+        found = history.read(
+            self.system, descriptor, saga, self.identity, live=live, settled=settled, encryption=self.encryption
+        )
         return found if settled else history.doubted(found, self._unreliable)
 
     def owner(self, saga: str) -> str | None:
@@ -329,9 +351,13 @@ class FileStore:
         self.names.renew_lock()
         self.committer.renew()
 
-    def _new_header(self, saga: str, descriptor: int) -> frame.FileHeader:
+    def _new_header(self, saga: str, descriptor: int) -> tuple[frame.FileHeader, Cipher | None]:
         inode = self.system.fstat(descriptor).st_ino
-        return frame.FileHeader(saga, self.identity, boot_id(), inode, frame.new_salt())
+        header = frame.FileHeader(saga, self.identity, boot_id(), inode, frame.new_salt())
+        if self.encryption is None:
+            return header, None
+        cipher = self.encryption.cipher(self.encryption.current, header.salt, saga)
+        return header._replace(key=self.encryption.current, check=cipher.check), cipher
 
     def _path_in(self, where: Place, saga: str) -> str:
         return f"{self._path}/{where}/{saga}{_SUFFIX}"

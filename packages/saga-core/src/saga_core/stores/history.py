@@ -14,18 +14,29 @@ from saga_core.stores.store import Reading
 if TYPE_CHECKING:
     from saga_core.frame import Parsed
     from saga_core.records import Record
+    from saga_core.stores.encryption import Cipher, Encryption
     from saga_core.stores.system import System
 
 
 class History(NamedTuple):
-    """A file's bytes, their frames and the reading made of them."""
+    """A file's bytes, their frames, the reading made of them, and what opened them if they are encrypted."""
 
     data: bytes
     parsed: Parsed
     reading: Reading
+    cipher: Cipher | None = None
 
 
-def read(system: System, descriptor: int, saga: str, store: str, *, live: bool, settled: bool) -> History:
+def read(
+    system: System,
+    descriptor: int,
+    saga: str,
+    store: str,
+    *,
+    live: bool,
+    settled: bool,
+    encryption: Encryption | None = None,
+) -> History:
     """Read an open file.
 
     Args:
@@ -35,15 +46,33 @@ def read(system: System, descriptor: int, saga: str, store: str, *, live: bool, 
         store: The id of the store in which it lies.
         live: Somebody owns it and may be writing.
         settled: It lies among the settled ones.
+        encryption: The store's keys.
+
+    Raises:
+        StoreError: It is encrypted, and its key is not at hand.
     """
     data = system.read_all(descriptor)
     inode = system.fstat(descriptor).st_ino
-    return judge(data, saga, store, inode=inode, live=live, settled=settled)
+    return judge(data, saga, store, inode=inode, live=live, settled=settled, encryption=encryption)
 
 
-def judge(data: bytes, saga: str, store: str, *, inode: int | None, live: bool, settled: bool) -> History:
-    """Read a log's bytes; without an inode they come from a pack, whose checksums vouch for them."""
-    parsed = frame.parse(data, boot=boot_id(), live=live)
+def judge(
+    data: bytes,
+    saga: str,
+    store: str,
+    *,
+    inode: int | None,
+    live: bool,
+    settled: bool,
+    encryption: Encryption | None = None,
+) -> History:
+    """Read a log's bytes; without an inode they come from a pack, whose checksums vouch for them.
+
+    Raises:
+        StoreError: It is encrypted, and its key is not at hand.
+    """
+    cipher = cipher_of(frame.header_of(data), encryption)
+    parsed = frame.parse(data, boot=boot_id(), live=live, cipher=cipher)
     damage = parsed.damage
     header = parsed.header
     if header and (header.saga, header.store, inode or header.inode) != (saga, store, header.inode):
@@ -56,7 +85,25 @@ def judge(data: bytes, saga: str, store: str, *, inode: int | None, live: bool, 
             damage = damage or f"record {number} cannot be read ({error}): written by a newer release, perhaps"
             break
     dropped = b"" if damage or live else parsed.tail
-    return History(data, parsed, Reading(saga, records, damage, settled, dropped))
+    return History(data, parsed, Reading(saga, records, damage, settled, dropped), cipher)
+
+
+def cipher_of(header: frame.FileHeader | None, encryption: Encryption | None) -> Cipher | None:
+    """Return what opens a log; None for a plain one.
+
+    Raises:
+        StoreError: Its key is not at hand, or is another one.
+    """
+    if header is None or not header.key:
+        return None
+    from saga_core.stores.encryption import missing  # noqa: PLC0415 -- only who meets such a log loads it
+
+    if encryption is None:
+        raise missing(header.key, header.saga, "no keys were given")
+    cipher = encryption.cipher(header.key, header.salt, header.saga)
+    if cipher.check != header.check:
+        raise missing(header.key, header.saga, "the key that was given under this name is another one")
+    return cipher
 
 
 def doubted(found: History, unreliable: frozenset[tuple[str, int]]) -> History:

@@ -13,6 +13,7 @@ from saga_core.stores import fork
 if TYPE_CHECKING:
     from saga_core.frame import FileHeader, Parsed
     from saga_core.records import Adopted, Record
+    from saga_core.stores.encryption import Cipher
     from saga_core.stores.file import FileStore, Place
 
 _encode = codec.encode
@@ -37,8 +38,17 @@ class FileLog:
     the descriptor waits for the sync in flight.
     """
 
-    def __init__(self, store: FileStore, saga: str, descriptor: int, header: FileHeader, place: Place = "open") -> None:
-        """Take over the locked descriptor of a file that holds nothing but `header`."""
+    def __init__(
+        self,
+        store: FileStore,
+        saga: str,
+        descriptor: int,
+        header: FileHeader,
+        *,
+        place: Place = "open",
+        cipher: Cipher | None = None,
+    ) -> None:
+        """Take over the locked descriptor of a file that holds nothing but `header`; `cipher` seals its records."""
         self.saga = saga
         self.store = store
         self.place: Place = place
@@ -60,6 +70,7 @@ class FileLog:
         self._lost: str | None = None
         self._unproven = [self._header]
         self._must_rewrite = False
+        self._cipher = cipher
 
     def _renew_locks(self) -> None:
         self._lock = threading.Lock()
@@ -95,6 +106,8 @@ class FileLog:
             if kind == ADOPTED_KIND:
                 self._epoch = cast("Adopted", record).epoch
             start, seq = self.end, self._seq
+            if self._cipher is not None:
+                payload = self._cipher.seal(kind, self._epoch, payload)
             if len(payload) > _PART_SIZE:
                 data, crc, seq = self._in_parts(kind, payload)
             else:
@@ -106,12 +119,14 @@ class FileLog:
                 if written != size:
                     self._system.write_all(self._descriptor, data[written:], start + written)
             except BaseException as error:
-                self._end_write(error, data, crc, seq)
+                self._end_write(error, data, crc, seq, payload)
                 raise
             self._seq = seq
             self._crc = crc
             self._unproven.append(data)
             self.end = end = start + size
+            if self._cipher is not None:
+                self._cipher.went(payload)
             return end
 
     def _in_parts(self, kind: int, payload: bytes) -> tuple[bytes, int, int]:
@@ -143,7 +158,7 @@ class FileLog:
             raise self._error(f"could not be written: {error.strerror}", "the record is not in the log") from error
         self._is_ready = True
 
-    def _end_write(self, error: BaseException, data: bytes, crc: int, seq: int) -> None:
+    def _end_write(self, error: BaseException, data: bytes, crc: int, seq: int, payload: bytes) -> None:
         """Leave either the whole record, when an interrupt came behind the write, or nothing of it."""
         try:
             if self._system.fstat(self._descriptor).st_size == self.end + len(data):
@@ -151,6 +166,8 @@ class FileLog:
                 self._crc = crc
                 self._unproven.append(data)
                 self.end += len(data)
+                if self._cipher is not None:
+                    self._cipher.went(payload)
             else:
                 self._system.truncate(self._descriptor, self.end)
         except OSError:
