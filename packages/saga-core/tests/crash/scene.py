@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from saga_core.frame import FRAME_COST
+from saga_core.frame import FRAME_HEADER
 
 from .orders import Rescued, RescuerOrders, Told, VictimOrders
 
@@ -153,7 +153,7 @@ def to_die_at(passed: list[str], *, is_on_loop: bool = False, is_torn: bool = Fa
         if event != "write" or when == "before" or EVERYTHING:
             moments.append(f"{event} {number} {when}")
         if event == "write" and when == "after" and (is_torn or EVERYTHING):
-            cuts = range(1, FRAME_COST, 7) if EVERYTHING else [1 + int(number) * 5 % FRAME_COST]
+            cuts = range(1, FRAME_HEADER, 7) if EVERYTHING else [1 + int(number) * 5 % FRAME_HEADER]
             moments += [f"write {number} torn at {cut}" for cut in cuts]
     return moments
 

@@ -20,6 +20,7 @@ from saga_core.stores.control import Control
 from saga_core.stores.log import FileLog
 from saga_core.stores.names import Names
 from saga_core.stores.replay import Logs
+from saga_core.stores.reserve import FULL, Reserve
 from saga_core.stores.system import System
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Place: TypeAlias = Literal["open", "suspended", "cases"]
 _PLACES: tuple[Place, ...] = ("open", "suspended", "cases")
 
 _logger = logging.getLogger("saga_core.store")
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+_FULL = FULL | {errno.EMFILE, errno.ENFILE}
 _SUFFIX = ".log"
 _stores: dict[str, FileStore] = {}
 
@@ -93,6 +94,7 @@ class FileStore:
         self._path = path
         self._stat = system.stat(path)
         self._done = os.path.join(path, "done")
+        self.reserve = Reserve(system, os.path.join(path, "reserve"))
         self.names = Names(system, os.path.join(path, "open"))
         self._journals = Logs(system, os.path.join(path, "journals"), self._path_of, self._is_gone, self._open_path)
         self._logs: dict[str, FileLog] = {}
@@ -133,6 +135,7 @@ class FileStore:
         try:
             if self.system.exists(path):
                 raise FileExistsError(errno.EEXIST, "its log exists")
+            self.reserve.hold()
             descriptor = lock.create(self.system, draft)
             header, cipher = self._new_header(saga, descriptor)
             self.system.write_all(descriptor, header.pack(), 0)
@@ -349,6 +352,7 @@ class FileStore:
             log.die_in_child()
         self._logs = {}
         self.names.renew_lock()
+        self.reserve.renew_lock()
         self.committer.renew()
 
     def _new_header(self, saga: str, descriptor: int) -> tuple[frame.FileHeader, Cipher | None]:

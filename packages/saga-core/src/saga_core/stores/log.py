@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from saga_core import codec, frame
 from saga_core.errors import SagaError, SagaForked, StoreError
-from saga_core.records import ADOPTED_KIND, KINDS
+from saga_core.records import ADOPTED_KIND, KINDS, Began, Intended, Resent, ScopeOpened
 from saga_core.stores import fork
+from saga_core.stores.reserve import FULL
 
 if TYPE_CHECKING:
     from saga_core.frame import FileHeader, Parsed
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _encode = codec.encode
 _build = frame.build
 _PART_SIZE = frame.PART_SIZE
+_BEGINNINGS = frozenset(kind.__struct_config__.tag for kind in (Began, ScopeOpened, Intended, Resent))
 _KINDS: dict[type[Any], int] = {kind: number for number, kind in KINDS.items()}
 
 
@@ -119,8 +121,9 @@ class FileLog:
                 if written != size:
                     self._system.write_all(self._descriptor, data[written:], start + written)
             except BaseException as error:
-                self._end_write(error, data, crc, seq, payload)
-                raise
+                if kind in _BEGINNINGS or not self._is_written_from_reserve(error, data):
+                    self._end_write(error, data, crc, seq, payload)
+                    raise
             self._seq = seq
             self._crc = crc
             self._unproven.append(data)
@@ -128,6 +131,16 @@ class FileLog:
             if self._cipher is not None:
                 self._cipher.went(payload)
             return end
+
+    def _is_written_from_reserve(self, error: BaseException, data: bytes) -> bool:
+        """Write a record that ends something, where the disk is full, into the room that was kept for that."""
+        if not isinstance(error, OSError) or error.errno not in FULL or not self.store.reserve.give_up():
+            return False
+        try:
+            self._system.write_all(self._descriptor, data, self.end)
+        except OSError:
+            return False
+        return True
 
     def _in_parts(self, kind: int, payload: bytes) -> tuple[bytes, int, int]:
         """Return the frames of a long payload, the running checksum and the next frame's number behind them."""

@@ -32,6 +32,7 @@ _OURS = frozenset(
         "cases",
         "done",
         "journals",
+        "reserve",
         "control.db",
         "control.db-journal",
         "control.lock",
