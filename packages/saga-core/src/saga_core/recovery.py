@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from saga_core import fold
-from saga_core.clock import SYSTEM
+from saga_core.clock import SYSTEM, Clock
 from saga_core.engine import age
 from saga_core.engine.ending import finish
-from saga_core.engine.io import SYNC, drive
+from saga_core.engine.io import SYNC, Io, drive
 from saga_core.engine.opening import adopt
 from saga_core.engine.session import log
 from saga_core.engine.terms import backend
@@ -121,7 +121,8 @@ def recover(
         cased = sum(1 for _ in place.parked_sagas("cases"))
     found: list[Found] = []
     for saga in [only] if only is not None else list(place.due_sagas()):
-        one = _recover_one(place, saga, _Terms(wait, resume_grace, auto_undo_within, is_named=only is not None))
+        terms = Terms(wait, resume_grace, auto_undo_within, is_named=only is not None)
+        one = drive(recover_one(SYNC, place, saga, terms))
         if one is not None:
             found.append(one)
             if progress is not None:
@@ -129,16 +130,18 @@ def recover(
     return Pass(tuple(found), suspended, cased)
 
 
-class _Terms(NamedTuple):
-    """On what terms a pass acts."""
+class Terms(NamedTuple):
+    """On what terms a pass acts; a test brings a clock of its own."""
 
     wait: timedelta
     grace: timedelta
     within: timedelta
-    is_named: bool
+    is_named: bool = False
+    clock: Clock = SYSTEM
 
 
-def _recover_one(store: Backend, saga: str, terms: _Terms) -> Found | None:
+async def recover_one(io: Io, store: Backend, saga: str, terms: Terms) -> Found | None:
+    """Do for one saga, with any driver, what `recover` does for all; None if there is nothing to say about it."""
     try:
         look = store.read(saga)
         if look is None or look.settled:
@@ -157,7 +160,7 @@ def _recover_one(store: Backend, saga: str, terms: _Terms) -> Found | None:
         claimed = store.claim(saga)
         if claimed is None:
             return Found(saga, "owned", "another process took it first", report_of(view))
-        return _take(store, *claimed, terms.wait)
+        return await _take(io, store, *claimed, terms)
     except LogDamaged as damage:
         return Found(saga, "damaged", str(damage.args[0]))
     except fold.FoldError as misfit:
@@ -177,34 +180,34 @@ def _park(store: Backend, look: Reading, place: Literal["suspended", "cases"]) -
         log_.release()
 
 
-def _not_now(view: SagaView, terms: _Terms) -> tuple[Outcome, str] | None:
+def _not_now(view: SagaView, terms: Terms) -> tuple[Outcome, str] | None:
     """Return why nothing is done about a free saga in this pass; nothing is adopted before something is due."""
     if view.began is None or view.is_settled:
         return None
     if view.state == "suspended":
         return "suspended", f"suspended ({view.suspended}); a scope with key {view.began.key!r} resumes it"
-    move = _next(view)
+    move = _next(view, terms.clock)
     if view.state in {"needs_human", "committed"} and move.kind == "done" and not uncased(view):
         return "needs_human", f"{len(view.open_cases)} cases wait for a person"
     if view.ended != "committed":
-        doubt = age.distrust(view, clock=SYSTEM, within=terms.within, is_named=terms.is_named)
+        doubt = age.distrust(view, clock=terms.clock, within=terms.within, is_named=terms.is_named)
         if doubt is not None:
             return "stale", doubt
     lacking = unmet(view)
     if lacking:
         return "no_handler", f"not registered here: {', '.join(lacking)}; import the module that declares it"
     if view.began.key is not None and not view.unwinding:
-        left = terms.grace.total_seconds() - (SYSTEM.wall() - view.last_at) / _SECOND
+        left = terms.grace.total_seconds() - (terms.clock.wall() - view.last_at) / _SECOND
         if left > 0:
             return "not_due", f"whoever has its key {view.began.key!r} may resume it; due in {left:.0f} s"
     if view.unwinding and move.kind == "wait" and move.due is not None:
-        left = (move.due - SYSTEM.up()) / _SECOND
+        left = (move.due - terms.clock.up()) / _SECOND
         if left > terms.wait.total_seconds():
             return "waiting", f"due in {left:.0f} s; {summary(view)}"
     return None
 
 
-def _next(view: SagaView) -> Move:
+def _next(view: SagaView, clock: Clock) -> Move:
     """Return the next move of a free saga, as far as its records tell when its remote was last asked."""
     asked: dict[int, int] = {}
     if view.adopted is not None and view.adopted.boot == boot_id():
@@ -214,10 +217,10 @@ def _next(view: SagaView) -> Move:
                 asked[step.number] = min(again, (step.doubted_up or 0) + step.lands_within)
             elif step.state == "undo_in_doubt":
                 asked[step.number] = min(again, step.undo_up + step.lands_within)
-    return next_move(view, up=SYSTEM.up(), wall=SYSTEM.wall(), asked=asked)
+    return next_move(view, up=clock.up(), wall=clock.wall(), asked=asked)
 
 
-def _take(store: Backend, log_: Log, reading: Reading, wait: timedelta) -> Found | None:
+async def _take(io: Io, store: Backend, log_: Log, reading: Reading, terms: Terms) -> Found | None:
     """End a claimed saga as far as it can be ended now, and give it up."""
     session: Session | None = None
     try:
@@ -225,11 +228,11 @@ def _take(store: Backend, log_: Log, reading: Reading, wait: timedelta) -> Found
         if view.began is None or view.is_settled:
             log_.settle()
             return None if view.began is None else Found(reading.saga, "settled", summary(view), report_of(view))
-        session = drive(adopt(SYNC, store, log_, reading, DEFAULT, "recover"))
-        move = drive(_unwind(session, wait))
+        session = await adopt(io, store, log_, reading, DEFAULT, "recover", terms.clock)
+        move = await _unwind(io, session, terms.wait)
         view = session.view
         if move.kind == "wait":
-            left = f"due in {max((move.due or 0) - SYSTEM.up(), 0) / _SECOND:.0f} s"
+            left = f"due in {max((move.due or 0) - terms.clock.up(), 0) / _SECOND:.0f} s"
             return Found(session.saga_id, "waiting", f"{summary(view)}; {left}", session.report())
         outcome: Outcome = "settled" if view.is_settled else "needs_human"
         return Found(session.saga_id, outcome, summary(view), session.report())
@@ -237,11 +240,11 @@ def _take(store: Backend, log_: Log, reading: Reading, wait: timedelta) -> Found
         log_.release()
 
 
-async def _unwind(session: Session, wait: timedelta) -> Move:
+async def _unwind(io: Io, session: Session, wait: timedelta) -> Move:
     if not session.view.unwinding and session.view.ended != "committed":
         session.append(UnwindBegan("", "its process died", session.clock.wall()))
     until = session.clock.up() + int(wait.total_seconds() * _SECOND)
-    move = await unwind(SYNC, session, lambda _: True, wait_until=until, work_until=None)
+    move = await unwind(io, session, lambda _: True, wait_until=until, work_until=None)
     if move.kind == "done":
-        await finish(SYNC, session, move)
+        await finish(io, session, move)
     return move

@@ -13,6 +13,7 @@ from saga_core.records import UnwindBegan
 from saga_core.stores import fork
 
 if TYPE_CHECKING:
+    from saga_core.engine.io import Io
     from saga_core.engine.session import Session
 
 _SECOND = 1_000_000_000
@@ -55,7 +56,8 @@ class _Janitor:
                     self._changed.wait((due - now) / _SECOND)
                     continue
                 heapq.heappop(self._due)
-            threading.Thread(target=_turn, args=(session,), name=f"saga-unwind-{session.saga_id}", daemon=True).start()
+            name = f"saga-unwind-{session.saga_id}"
+            threading.Thread(target=drive, args=(turn(SYNC, session),), name=name, daemon=True).start()
 
 
 _janitor = _Janitor()
@@ -69,23 +71,21 @@ def take(session: Session, due: int | None) -> None:
         session.on_leave(lambda: _janitor.put(session, session.clock.up()))
 
 
-def _turn(session: Session) -> None:
+async def turn(io: Io, session: Session) -> None:
+    """Carry one saga's unwinding on for a while, and schedule or give up what remains."""
     from saga_core.engine.ending import after_commit, finish  # noqa: PLC0415 -- the ending hands over to the janitor and back
     from saga_core.engine.unwind import unwind  # noqa: PLC0415
 
-    async def turn() -> None:
+    try:
         if session.view.ended == "committed":
-            await after_commit(SYNC, session)
+            await after_commit(io, session)
             return
         session.doubt_interrupted()
         if not session.view.unwinding:
             session.append(UnwindBegan("", "its scope was abandoned", session.clock.wall()))
         until = session.clock.up() + _TURN
-        move = await unwind(SYNC, session, lambda _: True, wait_until=until, work_until=until)
-        await finish(SYNC, session, move)
-
-    try:
-        drive(turn())
+        move = await unwind(io, session, lambda _: True, wait_until=until, work_until=until)
+        await finish(io, session, move)
     except (StoreError, SagaForked):
         log.exception("saga %s: its log cannot be written here any more; recovery has to end it", session.saga_id)
         session.log.release()

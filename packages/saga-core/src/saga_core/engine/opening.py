@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Literal
 
 from saga_core import fold, ids
-from saga_core.clock import SYSTEM
+from saga_core.clock import SYSTEM, Clock
 from saga_core.engine.session import Session
 from saga_core.engine.unwind import unwind
 from saga_core.errors import LogDamaged, SagaBusy, SagaClosed, SagaUnsettled, StoreError
@@ -37,6 +37,7 @@ def begin(
     stray: str,
     key: str | None = None,
     generation: int = 1,
+    clock: Clock = SYSTEM,
 ) -> Session:
     """Create a saga's log and write that it began.
 
@@ -49,8 +50,8 @@ def begin(
         saga,
         name,
         key,
-        SYSTEM.wall(),
-        SYSTEM.up(),
+        clock.wall(),
+        clock.up(),
         boot_id(),
         os.getpid(),
         socket.gethostname(),
@@ -66,7 +67,7 @@ def begin(
     except BaseException:
         log.release()  # perhaps the record is there: recovery looks
         raise
-    session = Session(store, log, fold.fold([began]), gate=gate)
+    session = Session(store, log, fold.fold([began]), gate=gate, clock=clock)
     session.written = position
     return session
 
@@ -81,6 +82,7 @@ async def begin_or_resume(
     gate: Gate,
     tags: Mapping[str, str],
     stray: str,
+    clock: Clock = SYSTEM,
 ) -> Session:
     """Return the saga of a key: a new one, or the unfinished one with all that it did.
 
@@ -95,7 +97,7 @@ async def begin_or_resume(
         generation = 0
         if holder is not None:
             saga, generation = holder
-            found = await _found(io, store, saga, key, gate)
+            found = await _found(io, store, saga, key, gate, clock)
             if isinstance(found, Session):
                 return found
             if found == "committed":
@@ -108,7 +110,7 @@ async def begin_or_resume(
                         world="nothing was done now",
                         next='choose if_settled="return" for its results, or "new" for another saga of the key',
                     )
-        session = begin(store, name, gate=gate, tags=tags, stray=stray, key=key, generation=generation + 1)
+        session = begin(store, name, gate=gate, tags=tags, stray=stray, key=key, generation=generation + 1, clock=clock)
         try:
             await io.offload(session.log.sync, session.written)
             if await io.offload(store.take_key, key, session.saga_id, generation + 1):
@@ -121,7 +123,7 @@ async def begin_or_resume(
 
 
 async def _found(
-    io: Io, store: Backend, saga: str, key: str, gate: Gate
+    io: Io, store: Backend, saga: str, key: str, gate: Gate, clock: Clock
 ) -> Session | Literal["committed", "rolled_back"]:
     """Look at the newest saga of a key: resume it, or say how it ended."""
     try:
@@ -148,7 +150,7 @@ async def _found(
             log.settle()
             return "committed" if view.state == "committed" else "rolled_back"
         if view.state in {"running", "suspended", "committing"}:
-            return await resume(io, store, log, reading, gate)
+            return await resume(io, store, log, reading, gate, clock)
     except fold.FoldError as misfit:
         log.release()
         raise _unsettled(saga, key, f"its records contradict each other: {misfit}") from misfit
@@ -168,13 +170,14 @@ def _unsettled(saga: str, key: str, why: str) -> SagaError:
     )
 
 
-async def adopt(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, why: str) -> Session:
+async def adopt(
+    io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, why: str, clock: Clock = SYSTEM
+) -> Session:
     """Take a claimed saga over under a new epoch; durable before anything is done in its name."""
     view = fold.fold(reading.records)
-    session = Session(store, log, view, gate=gate)
+    session = Session(store, log, view, gate=gate, clock=clock)
     session.found = view.state
     epoch = 2 if view.adopted is None else view.adopted.epoch + 1
-    clock = session.clock
     record = Adopted(
         epoch, clock.wall(), clock.up(), boot_id(), os.getpid(), socket.gethostname(), why, reading.dropped
     )
@@ -182,9 +185,9 @@ async def adopt(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, 
     return session
 
 
-async def resume(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate) -> Session:
+async def resume(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, clock: Clock = SYSTEM) -> Session:
     """Take a saga over to go on with it; what was being undone is undone first."""
-    session = await adopt(io, store, log, reading, gate, "resume")
+    session = await adopt(io, store, log, reading, gate, "resume", clock)
     view = session.view
     if any(view.is_doomed(step) and not is_proven(step) for step in view.steps.values()):
         until = session.clock.up() + _SETTLE_WITHIN

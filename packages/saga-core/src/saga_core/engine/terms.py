@@ -7,6 +7,7 @@ import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from saga_core.clock import SYSTEM, Clock
 from saga_core.engine import janitor
 from saga_core.engine.context import AMBIENT
 from saga_core.engine.ending import Limits
@@ -31,7 +32,7 @@ HALF_A_MINUTE = timedelta(seconds=30)
 
 
 class Terms(NamedTuple):
-    """What the caller asked for; `saga_scope` documents each."""
+    """What the caller asked for; `saga_scope` documents each. A test brings a clock of its own."""
 
     name: str
     key: str | None = None
@@ -43,6 +44,7 @@ class Terms(NamedTuple):
     stray: Literal["undo", "case"] = "undo"
     drain_timeout: timedelta = HALF_A_MINUTE
     unwind_timeout: timedelta = HALF_A_MINUTE
+    clock: Clock = SYSTEM
 
     @property
     def limits(self) -> Limits:
@@ -131,9 +133,17 @@ async def _open_session(io: Io, terms: Terms) -> Session:
         store = await io.offload(backend, store)
     gate = terms.gate or DEFAULT
     if terms.key is None:
-        return begin(store, terms.name, gate=gate, tags=terms.tags, stray=terms.stray)
+        return begin(store, terms.name, gate=gate, tags=terms.tags, stray=terms.stray, clock=terms.clock)
     return await begin_or_resume(
-        io, store, terms.name, terms.key, terms.if_settled, gate=gate, tags=terms.tags, stray=terms.stray
+        io,
+        store,
+        terms.name,
+        terms.key,
+        terms.if_settled,
+        gate=gate,
+        tags=terms.tags,
+        stray=terms.stray,
+        clock=terms.clock,
     )
 
 

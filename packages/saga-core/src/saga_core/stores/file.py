@@ -14,6 +14,7 @@ from saga_core.clock import SYSTEM as CLOCK
 from saga_core.errors import LogDamaged, StoreError, StoreFull
 from saga_core.ids import is_saga_id, start_date
 from saga_core.stores import fork, history, lock, place, replay
+from saga_core.stores.archive import Archive
 from saga_core.stores.boot import boot_id
 from saga_core.stores.committer import Committer
 from saga_core.stores.control import Control
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from saga_core.stores.encryption import Cipher, Encryption
     from saga_core.stores.history import History
     from saga_core.stores.store import Log, Reading
+    from saga_core.stores.tombstone import Tombstone
 
 Place: TypeAlias = Literal["open", "suspended", "cases"]
 """Where an unsettled saga's file lies: among those that recovery looks at, or where it waits for somebody."""
@@ -94,14 +96,17 @@ class FileStore:
         self._path = path
         self._stat = system.stat(path)
         self._done = os.path.join(path, "done")
+        self.control = Control(system, path)
+        self.archive = Archive(system, self._done, self.identity, encryption)
         self.reserve = Reserve(system, os.path.join(path, "reserve"))
         self.names = Names(system, os.path.join(path, "open"))
-        self._journals = Logs(system, os.path.join(path, "journals"), self._path_of, self._is_gone, self._open_path)
+        self._journals = Logs(
+            system, os.path.join(path, "journals"), self._path_of, self.archive.is_gone, self._open_path
+        )
         self._logs: dict[str, FileLog] = {}
         self._unreliable: frozenset[tuple[str, int]] = frozenset()
         self._replay()
         self.committer = Committer(self._journals)
-        self._control = Control(system, path)
         fork.watch(self)
 
     def _replay(self) -> None:
@@ -202,8 +207,8 @@ class FileStore:
 
     def read(self, saga: str) -> Reading | None:
         found = self._find(saga)
-        if found is None:
-            return None
+        if found is None or (found.reading.settled and self.archive.is_erased(saga)):
+            return self._in_archive(saga)
         reading = found.reading
         if not reading.settled:
             reading = reading._replace(damage=reading.damage or self._twin_of(saga))
@@ -211,6 +216,18 @@ class FileStore:
             return reading
         # A free file without records is left from a power cut: whoever recovers claims it and puts it away.
         return None if reading.settled or self._is_owned(saga) else reading
+
+    def _in_archive(self, saga: str) -> Reading | None:
+        try:
+            return self.archive.read(saga) if is_saga_id(saga) else None
+        except OSError as error:
+            raise self._no_log(saga, error) from error
+
+    def tombstone(self, saga: str) -> Tombstone | None:
+        try:
+            return self.archive.tombstone(saga) if is_saga_id(saga) else None
+        except OSError as error:
+            raise self._no_log(saga, error) from error
 
     def _find(self, saga: str) -> History | None:
         """Return what the file of a saga says, in whichever place it lies."""
@@ -279,8 +296,10 @@ class FileStore:
         return sorted({saga for where in places for saga in self._sagas_in(os.path.join(self._path, where))})
 
     def done_sagas(self) -> Iterator[str]:
-        for date in sorted(self._names_in(self._done), reverse=True):
-            yield from sorted(self._sagas_in(os.path.join(self._done, date)), reverse=True)
+        return self.archive.sagas()
+
+    def erased_sagas(self) -> Iterator[str]:
+        return self.archive.erased()
 
     def _sagas_in(self, directory: str) -> list[str]:
         names = (name.removesuffix(_SUFFIX) for name in self._names_in(directory) if name.endswith(_SUFFIX))
@@ -299,10 +318,10 @@ class FileStore:
             ) from error
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
-        return self._control.key_holder(key)
+        return self.control.key_holder(key)
 
     def take_key(self, key: str, saga: str, generation: int) -> bool:
-        return self._control.take_key(key, saga, generation)
+        return self.control.take_key(key, saga, generation)
 
     def let_go(self, saga: str) -> None:
         """Forget a log that is being given up; called by the log."""
@@ -379,9 +398,6 @@ class FileStore:
             if self.system.exists(path):
                 return path
         return None
-
-    def _is_gone(self, saga: str) -> bool:  # noqa: ARG002 -- nothing puts a log away for good yet
-        return False
 
     def _twin_of(self, saga: str) -> str | None:
         """Return words if a saga's log lies in two places; one that is just being moved is one file in both."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from saga_core.records import Record
     from saga_core.stores.store import Log
+    from saga_core.stores.tombstone import Tombstone
 
 Place: TypeAlias = Literal["open", "suspended", "cases", "done"]
 
@@ -117,6 +118,12 @@ class MemoryStore:
 
     def tidy(self) -> None:
         pass
+
+    def tombstone(self, saga: str) -> Tombstone | None:  # noqa: ARG002 -- the protocol's parameter; nothing is erased here
+        return None
+
+    def erased_sagas(self) -> Iterator[str]:
+        return iter(())
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         return self._keys.get(key)

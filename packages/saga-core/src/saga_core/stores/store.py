@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from saga_core.records import Record
+    from saga_core.stores.tombstone import Tombstone
 
 
 class Reading(NamedTuple):
@@ -154,6 +155,14 @@ class Backend(Store, Protocol):
 
     def done_sagas(self) -> Iterator[str]:
         """Yield the ids of the settled sagas, newest first."""
+        ...
+
+    def tombstone(self, saga: str) -> Tombstone | None:
+        """Return what stays of a saga that was erased, or dropped when its time was over; None for any other."""
+        ...
+
+    def erased_sagas(self) -> Iterator[str]:
+        """Yield the ids of the erased sagas whose tombstones are kept, newest day first."""
         ...
 
     def key_holder(self, key: str) -> tuple[str, int] | None:

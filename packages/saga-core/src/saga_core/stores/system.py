@@ -24,6 +24,7 @@ class System:
     rename = staticmethod(os.rename)
     link = staticmethod(os.link)
     unlink = staticmethod(os.unlink)
+    rmdir = staticmethod(os.rmdir)
 
     if sys.platform == "darwin":
 
@@ -67,6 +68,14 @@ class System:
             parts.append(part)
             offset += len(part)
         return b"".join(parts)
+
+    def read_file(self, path: str) -> bytes:
+        """Return the bytes of the file that a path names."""
+        descriptor = self.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return self.read_all(descriptor)
+        finally:
+            self.close(descriptor)
 
     def exists(self, path: str) -> bool:
         """Tell whether a path names something."""
