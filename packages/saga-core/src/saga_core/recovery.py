@@ -116,7 +116,6 @@ def recover(
     place = backend(store)
     suspended = cased = 0
     if only is None:
-        place.tidy()
         suspended = sum(1 for _ in place.parked_sagas("suspended"))
         cased = sum(1 for _ in place.parked_sagas("cases"))
     found: list[Found] = []
@@ -127,6 +126,8 @@ def recover(
             found.append(one)
             if progress is not None:
                 progress(one)
+    if only is None:
+        place.tidy()
     return Pass(tuple(found), suspended, cased)
 
 
@@ -228,7 +229,7 @@ async def _take(io: Io, store: Backend, log_: Log, reading: Reading, terms: Term
         if view.began is None or view.is_settled:
             log_.settle()
             return None if view.began is None else Found(reading.saga, "settled", summary(view), report_of(view))
-        session = await adopt(io, store, log_, reading, DEFAULT, "recover", terms.clock)
+        session = adopt(store, log_, reading, DEFAULT, "recover", terms.clock)
         move = await _unwind(io, session, terms.wait)
         view = session.view
         if move.kind == "wait":

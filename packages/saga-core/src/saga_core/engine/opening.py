@@ -170,10 +170,8 @@ def _unsettled(saga: str, key: str, why: str) -> SagaError:
     )
 
 
-async def adopt(
-    io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, why: str, clock: Clock = SYSTEM
-) -> Session:
-    """Take a claimed saga over under a new epoch; durable before anything is done in its name."""
+def adopt(store: Backend, log: Log, reading: Reading, gate: Gate, why: str, clock: Clock = SYSTEM) -> Session:
+    """Take a claimed saga over under a new epoch; the barrier before the first act makes it durable."""
     view = fold.fold(reading.records)
     session = Session(store, log, view, gate=gate, clock=clock)
     session.found = view.state
@@ -181,13 +179,14 @@ async def adopt(
     record = Adopted(
         epoch, clock.wall(), clock.up(), boot_id(), os.getpid(), socket.gethostname(), why, reading.dropped
     )
-    await io.barrier(log, session.append(record))
+    session.append(record)
     return session
 
 
 async def resume(io: Io, store: Backend, log: Log, reading: Reading, gate: Gate, clock: Clock = SYSTEM) -> Session:
     """Take a saga over to go on with it; what was being undone is undone first."""
-    session = await adopt(io, store, log, reading, gate, "resume", clock)
+    session = adopt(store, log, reading, gate, "resume", clock)
+    await io.barrier(log, session.written)
     view = session.view
     if any(view.is_doomed(step) and not is_proven(step) for step in view.steps.values()):
         until = session.clock.up() + _SETTLE_WITHIN

@@ -187,7 +187,11 @@ async def _ended(
 ) -> None:
     position = _end(session, step, how, words, ref=ref, wait=wait)
     log.info("saga %s step %d %s: undo %s", session.saga_id, step.number, step.action, how)
-    await io.barrier(session.log, position)
+    handler = inverse_of(step)
+    if handler is not None and (handler.keyed or handler.probe_fn is not None):
+        session.log.sync_soon()  # were it lost, the undo would be asked about, or sent again under its key
+    else:
+        await io.barrier(session.log, position)
 
 
 def _end(session: Session, step: StepView, how: str, words: str, *, ref: str | None = None, wait: float = 0) -> int:

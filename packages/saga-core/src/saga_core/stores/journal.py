@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from saga_core.stores.system import System
 
 SIZE = 16 << 20
-"""Bytes that a journal takes on disk."""
+"""Bytes that a journal takes on disk at the most."""
 
 _AHEAD = 128 << 10
-"""Bytes that are zeroed ahead of what is written: blocks that were written before need no change of the file's map."""
+"""Bytes that are zeroed ahead of what is written: blocks that were written before change neither length nor map."""
 
 
 class Journal:
-    """A preallocated, locked file that one process writes from its beginning to its end.
+    """A locked file that one process writes from its beginning to its end.
 
     Attributes:
         path: Where it lies.
@@ -53,7 +53,7 @@ class Journal:
         self.since = time.monotonic()
         self._descriptor = lock.create(system, draft)
         try:
-            system.preallocate(self._descriptor, SIZE)
+            system.preallocate(self._descriptor, _AHEAD)
             system.write_all(self._descriptor, HEADER, 0)
             system.rename(draft, self.path)
         except BaseException:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -140,7 +139,7 @@ def _judge(path: str) -> None:
     """
     kind = file_system(path)
     if kind in SOUND:
-        passing = (os.path.realpath(directory) for directory in ("/tmp", tempfile.gettempdir()))  # noqa: S108
+        passing = {os.path.realpath(directory) for directory in ("/tmp", os.environ.get("TMPDIR") or "/tmp")}  # noqa: S108
         if any(path.startswith(directory + os.sep) for directory in passing):
             _logger.warning("the store %s lies in a directory for temporary files: its logs may be swept away", path)
     elif kind in PASSING:
