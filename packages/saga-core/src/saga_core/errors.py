@@ -174,6 +174,12 @@ class LogDamaged(StoreError):
     code = "SG403"
 
 
+class StoreBusy(StoreError):
+    """Another process packs, drops, erases or backs up the store's settled sagas: nothing was changed."""
+
+    code = "SG404"
+
+
 class DeclarationError(SagaError):
     """An action or inverse cannot be declared like this."""
 

@@ -24,7 +24,17 @@ PASSING = frozenset({"tmpfs", "overlay"})
 
 _IDENTITY_DIGITS = 32
 _OURS = frozenset(
-    {"store", ".gitignore", "open", "done", "journals", "control.db", "control.db-journal", "control.lock"}
+    {
+        "store",
+        ".gitignore",
+        "open",
+        "done",
+        "journals",
+        "control.db",
+        "control.db-journal",
+        "control.lock",
+        "upkeep.lock",
+    }
 )
 
 
