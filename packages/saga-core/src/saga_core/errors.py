@@ -127,7 +127,7 @@ class SagaBusy(SagaError):
 
 
 class SagaUnsettled(SagaError):
-    """The last saga of this key waits for recovery or a person: nothing was done."""
+    """The saga that was named, by its key or its id, waits for recovery or a person: nothing was done."""
 
     code = "SG303"
 

@@ -66,6 +66,20 @@ class Control:
             connection.execute("commit")
             return True
 
+    def forget_changes(self) -> None:
+        """Delete SQLite's kept journal: the former bytes of changed pages stay readable in it.
+
+        Raises:
+            StoreError: Somebody holds it.
+        """
+        if not self._system.exists(self._path):
+            return
+        journal = self._path + "-journal"
+        with self._turn(), self._connection() as connection:
+            connection.execute("pragma journal_mode = delete")
+            if self._system.exists(journal):
+                raise _refusal(f"{journal} is in use")
+
     @contextmanager
     def _turn(self) -> Generator[None]:
         """Hold the writers' lock file.

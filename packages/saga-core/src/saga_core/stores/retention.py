@@ -96,9 +96,10 @@ def _collect(archive: Archive, day: str, loose_since: str, done: Collected) -> N
     if day < done.kept_since:
         done.dropped[day] = _drop(archive, day, done)
         return
-    if day >= loose_since:
-        return
     try:
+        if day >= loose_since:
+            packing.drop_erased(archive, day)
+            return
         packed = packing.pack_day(archive, day)
     except LogDamaged as damage:
         done.damaged.append(Left(archive.pack_path(day), str(damage.args[0])))
