@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,14 @@ from saga_core import records
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "log-format.md"
 BEGIN, END = "<!-- records -->\n", "<!-- /records -->\n"
-_NAMES = {"str": "text", "int": "int", "bool": "bool", "bytes": "bytes", "Raw": "value", "NoneType": "nil"}
+_NAMES: dict[str, str] = {
+    "str": "text",
+    "int": "int",
+    "bool": "bool",
+    "bytes": "bytes",
+    "Raw": "value",
+    "NoneType": "nil",
+}
 
 
 def table() -> str:
@@ -36,7 +44,7 @@ def _shown(value: object) -> str:
     return "nil" if value is None else repr(value).replace("'", '"').replace("()", "[]").replace("False", "false")
 
 
-def _type(annotation: typing.Any) -> str:
+def _type(annotation: Any) -> str:
     arguments = typing.get_args(annotation)
     origin = typing.get_origin(annotation)
     if origin is dict:
@@ -45,7 +53,8 @@ def _type(annotation: typing.Any) -> str:
         return f"array of {_type(arguments[0])}"
     if arguments:
         return " or ".join(map(_type, arguments))
-    return "any" if annotation is typing.Any else _NAMES.get(annotation.__name__, annotation.__name__.lower())
+    name: str = annotation.__name__
+    return "any" if annotation is Any else _NAMES.get(name, name.lower())
 
 
 def page() -> str:

@@ -127,7 +127,7 @@ class SagaBusy(SagaError):
 
 
 class SagaUnsettled(SagaError):
-    """The last saga of this key waits for recovery or a person: nothing was done."""
+    """The saga that was named, by its key or its id, waits for recovery or a person: nothing was done."""
 
     code = "SG303"
 
@@ -172,6 +172,12 @@ class LogDamaged(StoreError):
     """A saga's log is damaged: nothing is done in its name until a person has looked."""
 
     code = "SG403"
+
+
+class StoreBusy(StoreError):
+    """Another process packs, drops, erases or backs up the store's settled sagas: nothing was changed."""
+
+    code = "SG404"
 
 
 class DeclarationError(SagaError):

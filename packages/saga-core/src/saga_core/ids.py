@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 _LENGTH = 26
+_LATEST = "76EZ91ZPZZ"  # the last millisecond of the year 9999, behind which there are no dates
 
 
 def new_saga_id() -> str:
@@ -23,7 +24,8 @@ def new_saga_id() -> str:
 
 def is_saga_id(text: str) -> bool:
     """Tell whether a text has the form of a saga id."""
-    return len(text) == _LENGTH and not text.strip(_ALPHABET)  # strips from both ends: what is left is foreign
+    is_ours = not text.strip(_ALPHABET)  # strips from both ends: what is left is foreign
+    return len(text) == _LENGTH and text[:10] <= _LATEST and is_ours
 
 
 def start_date(saga_id: str) -> str:

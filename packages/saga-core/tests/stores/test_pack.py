@@ -12,7 +12,7 @@ import pytest
 
 from saga_core import codec, records
 from saga_core.errors import LogDamaged
-from saga_core.ids import new_saga_id, start_date
+from saga_core.ids import is_saga_id, new_saga_id, start_date
 from saga_core.stores import pack, tombstone
 from saga_core.stores.file import FileStore
 from saga_core.stores.log import FileLog
@@ -222,6 +222,16 @@ def test_a_saga_of_a_day_that_was_dropped_is_known_to_be_dropped(store: FileStor
     assert store.tombstone(old) is None
     assert store.tombstone(settled(store, begin)[0]) is None
     assert store.tombstone("no id") is None
+
+
+def test_an_id_of_a_year_behind_the_last_is_none(store: FileStore) -> None:
+    latest = "76EZ91ZPZZ" + "Z" * 16
+    assert start_date(latest) == "9999-12-31"
+    assert is_saga_id(latest)
+    for text in ("76EZ91ZQ00" + "0" * 16, "7" + "Z" * 25):
+        assert not is_saga_id(text)
+        assert store.read(text) is None
+        assert store.tombstone(text) is None
 
 
 def test_payloads_in_packs_are_those_that_were_written(store: FileStore, begin: Begin) -> None:

@@ -10,7 +10,7 @@ from saga_core.cli.ending import Exit, Stop
 from saga_core.cli.masking import shown
 from saga_core.cli.place import name_of
 from saga_core.cli.row import row_of
-from saga_core.cli.wording import sign
+from saga_core.cli.wording import moment, sign
 from saga_core.ids import is_saga_id
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def resolve(store: Backend, prefix: str) -> str:
     """Return the id that a prefix, in either case, names.
 
     Raises:
-        Stop: None has it, or several have.
+        Stop: None has it, or several have; or it was erased, or dropped.
     """
     wanted = prefix.strip().upper()
     if is_saga_id(wanted) and store.read(wanted) is not None:
@@ -64,6 +64,7 @@ def resolve(store: Backend, prefix: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
+        _tell_of_a_tombstone(store, wanted)
         newest = list(islice(newest_first(store), 3))
         held = f"the newest there: {', '.join(newest)} (saga ls)" if newest else "it holds no saga"
         raise Stop(Exit.NOT_FOUND, f"no saga {shown(prefix)} in {name_of(store)}; {held}")
@@ -71,3 +72,21 @@ def resolve(store: Backend, prefix: str) -> str:
     listed = "\n".join(f"  {row.saga}  {sign(row.state)}  {shown(row.name)}" for row in rows)
     more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise Stop(Exit.NOT_FOUND, f"{shown(prefix)} names {len(found)} sagas in {name_of(store)}:\n{listed}{more}")
+
+
+def _tell_of_a_tombstone(store: Backend, wanted: str) -> None:
+    """Say what became of a saga that was there once.
+
+    Raises:
+        Stop: The text names one.
+    """
+    named = [wanted] if is_saga_id(wanted) else [saga for saga in store.erased_sagas() if saga.startswith(wanted)]
+    stone = store.tombstone(named[0]) if len(named) == 1 else None
+    if stone is None:
+        return
+    if stone.why == "dropped":
+        words = "is gone: saga gc dropped all that began on its day"
+    else:
+        at = "" if stone.at is None else f" on {moment(stone.at)}"
+        words = f"was erased{at}" + ("" if stone.by is None else f" by {shown(stone.by)}")
+    raise Stop(Exit.NOT_FOUND, f"saga {stone.saga} {words}; nothing is kept of it but this")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from saga_core.engine.terms import backend
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
+    from saga_core.stores.file import FileStore
     from saga_core.stores.store import Backend
 
 _DEFAULT = "file:.saga"
@@ -39,6 +41,22 @@ def standing(url: str | None) -> Backend:
     if "://" not in named and not Path(path, "store").is_file():
         raise Stop(Exit.NOT_FOUND, _missing(Path(path).resolve(), url))
     return backend(url)
+
+
+def in_files(url: str | None) -> FileStore:
+    """Return the file store that a command means, if it stands.
+
+    Raises:
+        Stop: There is none.
+        StoreError: It cannot be used.
+    """
+    logging.getLogger("saga_core").setLevel(logging.ERROR)  # what a writer should know of the place is not news here
+    store = standing(url)
+    from saga_core.stores.file import FileStore  # noqa: PLC0415 -- it needs what Windows lacks; no store stands there
+
+    if not isinstance(store, FileStore):
+        raise Stop(Exit.USAGE, f"{name_of(store)} keeps its sagas otherwise than in files")
+    return store
 
 
 def name_of(store: Backend) -> str:

@@ -18,6 +18,9 @@ COMMANDS = {
     "ls": "list sagas, newest first",
     "show": "tell one saga: every call, every undo, what waits for a person",
     "recover": "settle and undo what dead processes left open (one pass)",
+    "gc": "pack the logs of settled sagas, and drop them when their time is over",
+    "erase": "leave nothing of a settled saga but its tombstone",
+    "verify": "read every log and say which cannot be trusted",
     "demo": "watch a rollback, a kill -9 and a refusal change a world and put it back",
 }
 """Each command is a module of this package, loaded when it is called."""
@@ -105,8 +108,10 @@ def _command(name: str, arguments: list[str]) -> int:
 
 def exit_of(error: Exception) -> Exit:
     """Return the exit code of one of our errors."""
-    from saga_core.errors import LogDamaged, SagaBusy  # noqa: PLC0415 -- help is there without the engine
+    from saga_core.errors import LogDamaged, SagaBusy, SagaUnsettled, StoreBusy  # noqa: PLC0415 -- help is there without the engine
 
     if isinstance(error, LogDamaged):
         return Exit.DAMAGED
-    return Exit.CONFLICT if isinstance(error, SagaBusy) else Exit.FAILED
+    if isinstance(error, SagaUnsettled):
+        return Exit.NEEDS_PERSON
+    return Exit.CONFLICT if isinstance(error, (SagaBusy, StoreBusy)) else Exit.FAILED

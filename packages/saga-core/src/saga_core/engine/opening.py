@@ -14,6 +14,7 @@ from saga_core.errors import LogDamaged, SagaBusy, SagaClosed, SagaUnsettled, St
 from saga_core.records import Adopted, Began, RolledBack
 from saga_core.stores.boot import boot_id
 from saga_core.stores.memory import MemoryStore
+from saga_core.stores.tombstone import Tombstone
 from saga_core.view import is_proven
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ async def begin_or_resume(
             found = await _found(io, store, saga, key, gate, clock)
             if isinstance(found, Session):
                 return found
+            if isinstance(found, Tombstone) and if_settled != "new":
+                raise _gone(found, key)
             if found == "committed":
                 if if_settled == "return":
                     return _replay(store, saga, gate)
@@ -124,8 +127,8 @@ async def begin_or_resume(
 
 async def _found(
     io: Io, store: Backend, saga: str, key: str, gate: Gate, clock: Clock
-) -> Session | Literal["committed", "rolled_back"]:
-    """Look at the newest saga of a key: resume it, or say how it ended."""
+) -> Session | Tombstone | Literal["committed", "rolled_back"]:
+    """Look at the newest saga of a key: resume it, or say how it ended, or what stays of it."""
     try:
         claimed = await io.offload(store.claim, saga)
     except LogDamaged as damage:
@@ -133,7 +136,10 @@ async def _found(
     if claimed is None:
         reading = await io.offload(store.read, saga)
         if reading is None:
-            raise _unsettled(saga, key, "its log is gone")
+            stone = await io.offload(store.tombstone, saga)
+            if stone is None:
+                raise _unsettled(saga, key, "its log is gone")
+            return stone
         if not reading.settled:
             owner = await io.offload(store.owner, saga)
             raise SagaBusy(
@@ -142,7 +148,7 @@ async def _found(
                 world="nothing was done",
                 next="wait for it to end, or end that process: then the saga is resumed here",
             )
-        return "committed" if fold.fold(reading.records).state == "committed" else "rolled_back"
+        return _ending(reading, key)
     log, reading = claimed
     try:
         view = fold.fold(reading.records)
@@ -159,6 +165,26 @@ async def _found(
         raise
     log.release()
     raise _unsettled(saga, key, f"it is {view.state.replace('_', ' ')}")
+
+
+def _ending(reading: Reading, key: str) -> Literal["committed", "rolled_back"]:
+    """Return how a settled saga ended; one of which that cannot be read may have been committed."""
+    try:
+        state = fold.fold(reading.records).state
+    except fold.FoldError as misfit:
+        raise _unsettled(reading.saga, key, f"its records contradict each other: {misfit}") from misfit
+    if state in {"committed", "rolled_back"}:
+        return "committed" if state == "committed" else "rolled_back"
+    raise _unsettled(reading.saga, key, reading.damage or "its log does not say how it ended")
+
+
+def _gone(stone: Tombstone, key: str) -> SagaError:
+    return SagaClosed(
+        f"the saga of key {key!r} is settled, and its log was {stone.why}",
+        saga_id=stone.saga,
+        world="nothing was done now; what it did before is no longer recorded here",
+        next='choose if_settled="new" for another saga of the key',
+    )
 
 
 def _unsettled(saga: str, key: str, why: str) -> SagaError:

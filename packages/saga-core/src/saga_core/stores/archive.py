@@ -81,10 +81,25 @@ class Archive:
             return Reading(saga, [], str(damage.args[0]), settled=True)
         if found is None or found[0] != pack.LOG:
             return None
-        found_history = history.judge(
-            found[1], saga, self.store, inode=None, live=False, settled=True, encryption=self._encryption
+        return self.judge(found[1], saga, None)
+
+    def read_file(self, saga: str) -> Reading | None:
+        """Return the history of a saga whose log lies there as a file, whatever else lies there."""
+        try:
+            descriptor = self.system.open(self.log_path(saga), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            return self.judge(self.system.read_all(descriptor), saga, self.system.fstat(descriptor).st_ino)
+        finally:
+            self.system.close(descriptor)
+
+    def judge(self, body: bytes, saga: str, inode: int | None) -> Reading:
+        """Return what the bytes of a settled saga's log say; those of a pack have no inode."""
+        found = history.judge(
+            body, saga, self.store, inode=inode, live=False, settled=True, encryption=self._encryption
         )
-        return found_history.reading
+        return found.reading
 
     def is_erased(self, saga: str) -> bool:
         """Tell whether a saga has a tombstone that is not packed yet: parts of its log may still stand."""

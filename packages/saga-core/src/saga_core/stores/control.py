@@ -66,6 +66,31 @@ class Control:
             connection.execute("commit")
             return True
 
+    def problem(self) -> str | None:
+        """Return what SQLite finds wrong with the file, in words; None where nothing is, or no file is."""
+        if not self._system.exists(self._path):
+            return None
+        try:
+            with self._connection() as connection:
+                (found,) = connection.execute("pragma integrity_check(1)").fetchone()
+        except StoreError as error:
+            return str(error.args[0])
+        return None if found == "ok" else str(found)
+
+    def forget_changes(self) -> None:
+        """Delete SQLite's kept journal: the former bytes of changed pages stay readable in it.
+
+        Raises:
+            StoreError: Somebody holds it.
+        """
+        if not self._system.exists(self._path):
+            return
+        journal = self._path + "-journal"
+        with self._turn(), self._connection() as connection:
+            connection.execute("pragma journal_mode = delete")
+            if self._system.exists(journal):
+                raise _refusal(f"{journal} is in use")
+
     @contextmanager
     def _turn(self) -> Generator[None]:
         """Hold the writers' lock file.

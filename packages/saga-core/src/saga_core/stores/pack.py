@@ -19,6 +19,7 @@ pack that was copied is still this store's. What stands inside a body is the log
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Self
 from zlib import crc32
@@ -216,6 +217,7 @@ class Draft:
         self._descriptor = system.open(self._draft, flags, 0o600)
         self._held = [_sealed(_HEADER.pack(_MAGIC, VERSION, _HEADER_SIZE, 0, bytes.fromhex(store)))]
         self._held_size = 0
+        self._is_finished = False
         self._written = 0
         self._end = _HEADER_SIZE
         self._entries: list[bytes] = []
@@ -246,11 +248,15 @@ class Draft:
         self._flush()
         self._system.sync_data(self._descriptor)
         self._system.rename(self._draft, self._path)
+        self._is_finished = True
         self._system.sync_dir(os.path.dirname(self._path))
 
     def close(self) -> None:
-        """Close the file; an unfinished one is left for `clear`."""
+        """Close the file, and delete it if it is not finished."""
         self._system.close(self._descriptor)
+        if not self._is_finished:
+            with suppress(OSError):
+                self._system.unlink(self._draft)
 
     def _put(self, data: bytes) -> None:
         self._held.append(data)

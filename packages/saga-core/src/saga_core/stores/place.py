@@ -35,6 +35,7 @@ _OURS = frozenset(
         "control.db",
         "control.db-journal",
         "control.lock",
+        "upkeep.lock",
     }
 )
 
