@@ -15,7 +15,7 @@ from msgspec import Raw
 from saga_core.answers import Compensation
 from saga_core.records import Record
 
-MAX_VALUE = 16 * 1024 * 1024
+MAX_VALUE = 64 * 1024 * 1024
 """Bytes that one frozen value may take."""
 
 _LARGEST = 2**63 - 1
@@ -53,7 +53,7 @@ def freeze(value: Any) -> Raw:
 
     Raises:
         TypeError: The value, or one inside it, cannot be recorded; the text says which type, never the value.
-        ValueError: A number is not finite, or the value takes more than 16 MB.
+        ValueError: A number is not finite, or the value takes more than 64 MB.
     """
     try:
         data = _encoder.encode(value)
