@@ -223,15 +223,17 @@ def _next(view: SagaView, clock: Clock) -> Move:
 
 async def _take(io: Io, store: Backend, log_: Log, reading: Reading, terms: Terms) -> Found | None:
     """End a claimed saga as far as it can be ended now, and give it up."""
-    session: Session | None = None
     try:
-        view = fold.fold(reading.records)
-        if view.began is None or view.is_settled:
+        if fold.fold(reading.records).began is None:
             log_.settle()
-            return None if view.began is None else Found(reading.saga, "settled", summary(view), report_of(view))
+            return None
         session = adopt(store, log_, reading, DEFAULT, "recover", terms.clock)
-        move = await _unwind(io, session, terms.wait)
         view = session.view
+        if view.is_settled:  # its end may have been in the page cache alone
+            await io.barrier(log_, session.written)
+            log_.settle()
+            return Found(session.saga_id, "settled", summary(view), session.report())
+        move = await _unwind(io, session, terms.wait)
         if move.kind == "wait":
             left = f"due in {max((move.due or 0) - terms.clock.up(), 0) / _SECOND:.0f} s"
             return Found(session.saga_id, "waiting", f"{summary(view)}; {left}", session.report())

@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from saga_core import Attempt, Conflict, Landed, Saga, SagaClosed, SagaError, StoreError, compensable, current_step
+from saga_core import (
+    Attempt,
+    Conflict,
+    Landed,
+    Saga,
+    SagaClosed,
+    SagaError,
+    StoreError,
+    compensable,
+    current_step,
+    saga_scope,
+)
 from saga_core.errors import CommitUnknown, OutcomeNotLogged
 from saga_core.recovery import recover
 from saga_core.stores.file import FileStore
@@ -531,3 +542,59 @@ def test_a_call_whose_scope_is_decided_on_while_its_intent_goes_to_the_disk_is_n
     assert len(refused) == 1
     assert ended.states == ["not_landed"]
     assert ended.saga.report.state == "rolled_back"
+
+
+def test_a_savepoint_that_cannot_be_ended_frees_no_log_under_a_running_sibling(
+    store: FileStore, disk: Disk, world: World
+) -> None:
+    """Whoever took the saga over meanwhile would act beside the sibling's effect."""
+    tools = declare(world)
+    owners: list[str | None] = []
+
+    async def body(saga: Saga) -> None:
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def hold() -> None:
+            begun.set()
+            await ended.wait()
+
+        async def fail_inside() -> None:
+            try:
+                async with saga_scope("inner"):
+                    await tools.charge("flight")
+                    await begun.wait()
+                    disk.fail_write = always
+                    raise ValueError
+            finally:
+                owners.append(store.owner(saga.id))
+                heal(disk)
+                ended.set()
+
+        world.before["hotel"].append(hold)
+        await asyncio.gather(fail_inside(), tools.charge("hotel"))
+
+    assert isinstance(in_scope(store, body).error, ValueError)
+    assert owners != [None]
+    assert world.standing == []
+    assert left_open(store) == []
+
+
+def test_what_a_savepoint_was_to_undo_is_undone_although_its_end_could_not_be_written(
+    store: FileStore, disk: Disk, world: World
+) -> None:
+    """The program goes on behind the savepoint's error and succeeds: no commit keeps what failed inside."""
+    tools = declare(world)
+
+    async def body(saga: Saga) -> None:
+        await tools.charge("hotel")
+        with pytest.raises(ValueError):  # noqa: PT011 -- the block's own
+            async with saga_scope("inner"):
+                await tools.charge("flight")
+                disk.fail_write = always
+                raise ValueError
+        heal(disk)
+
+    ended = in_scope(store, body)
+    assert ended.error is None
+    assert world.standing == ["hotel"]
+    assert ended.states == ["applied", "undone"]

@@ -21,6 +21,7 @@ COMMANDS = {
     "gc": "pack the logs of settled sagas, and drop them when their time is over",
     "erase": "leave nothing of a settled saga but its tombstone",
     "verify": "read every log and say which cannot be trusted",
+    "backup": "copy a store that is in use",
     "demo": "watch a rollback, a kill -9 and a refusal change a world and put it back",
 }
 """Each command is a module of this package, loaded when it is called."""

@@ -68,8 +68,8 @@ async def end(
         return await _end_root(io, node, error, until)
     except (StoreError, FoldError) as broken:
         log.critical("saga %s: nothing more is done in its name here: %s", session.saga_id, broken.args[0])
-        if not session.is_busy(node.holds):
-            session.log.release()
+        if node.parent is None:
+            session.give_up()
         if error is None:
             return _broken(session, broken)
         note(error, f"saga {session.saga_id}: its log cannot be written, recovery has to end it: {broken.args[0]}")
@@ -213,7 +213,7 @@ async def _commit_barrier(io: Io, session: Session, written: int) -> None:
             await io.barrier(session.log, written)
         except StoreError as error:
             if trial == _COMMIT_TRIALS - 1:
-                session.log.release()
+                session.give_up()
                 raise CommitUnknown(
                     "the commit is written, and its durability is not proven",
                     saga_id=session.saga_id,
@@ -272,7 +272,7 @@ async def _end_savepoint(io: Io, node: Node, error: BaseException | None, until:
         return None
     node.is_undone = True
     reason = node.decision[1] if node.decision is not None else type(error).__qualname__
-    session.append(UnwindBegan(node.path, reason, at))
+    session.append_outcome(UnwindBegan(node.path, reason, at))  # kept for later, no commit overtakes it
     await unwind(io, session, lambda step: node.holds(step.scope), wait_until=until, work_until=until)
     session.append(ScopeEnded(node.path, kept=False, at=session.clock.wall()))
     steps = [step for step in session.view.steps.values() if node.holds(step.scope)]

@@ -88,7 +88,7 @@ async def turn(io: Io, session: Session) -> None:
         await finish(io, session, move)
     except (StoreError, SagaForked):
         log.exception("saga %s: its log cannot be written here any more; recovery has to end it", session.saga_id)
-        session.log.release()
+        session.give_up()
     except Exception:  # noqa: BLE001 -- whatever broke, the log is given up for recovery to end the saga
         log.exception("saga %s: unwinding it failed; recovery has to end it", session.saga_id)
-        session.log.release()
+        session.give_up()

@@ -121,7 +121,7 @@ async def begin_or_resume(
         except BaseException:
             session.log.release()
             raise
-        session.append(RolledBack(session.clock.wall()))
+        await io.offload(session.log.sync, session.append(RolledBack(session.clock.wall())))
         session.log.settle()
 
 
@@ -152,7 +152,8 @@ async def _found(
     log, reading = claimed
     try:
         view = fold.fold(reading.records)
-        if view.is_settled:
+        if view.is_settled:  # its end may be in the page cache alone
+            await io.barrier(log, adopt(store, log, reading, gate, "settle", clock).written)
             log.settle()
             return "committed" if view.state == "committed" else "rolled_back"
         if view.state in {"running", "suspended", "committing"}:

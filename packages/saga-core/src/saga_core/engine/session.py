@@ -283,6 +283,13 @@ class Session:
                 return
         ring()
 
+    def give_up(self) -> None:
+        """Free the log for whoever recovers the saga, once no effect of it runs here any more."""
+        if self.is_busy(lambda _: True):
+            self.on_leave(self.give_up)
+        else:
+            self.log.release()
+
     def begin_unwinding(self) -> bool:
         """Take the one right to carry out moves; False while somebody else does."""
         with self.lock:

@@ -66,6 +66,24 @@ class Control:
             connection.execute("commit")
             return True
 
+    def copy_to(self, path: str) -> None:
+        """Copy the database into a new file, which is on disk at return; nothing is copied where there is none.
+
+        Raises:
+            StoreError: SQLite refuses.
+        """
+        import sqlite3  # noqa: PLC0415 -- a saga without a key never pays for it
+
+        if not self._system.exists(self._path):
+            return
+        descriptor = self._system.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with self._connection() as connection, closing(sqlite3.connect(path)) as target:
+                connection.backup(target)
+            self._system.sync_data(descriptor)
+        finally:
+            self._system.close(descriptor)
+
     def problem(self) -> str | None:
         """Return what SQLite finds wrong with the file, in words; None where nothing is, or no file is."""
         if not self._system.exists(self._path):

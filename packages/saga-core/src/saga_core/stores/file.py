@@ -217,6 +217,10 @@ class FileStore:
         # A free file without records is left from a power cut: whoever recovers claims it and puts it away.
         return None if reading.settled or self._is_owned(saga) else reading
 
+    def history(self, saga: str) -> History | None:
+        """Return what the file of a saga says, in whichever place it lies; None for a packed one."""
+        return self._find(saga)
+
     def _in_archive(self, saga: str) -> Reading | None:
         try:
             return self.archive.read(saga) if is_saga_id(saga) else None

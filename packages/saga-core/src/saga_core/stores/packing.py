@@ -153,14 +153,14 @@ def _fit(archive: Archive, sagas: Iterable[str], left: list[Left]) -> Iterator[t
             inode = archive.system.fstat(descriptor).st_ino
         finally:
             fork.close(descriptor)
-        why = _unfit(body, saga, archive.store, inode)
+        why = unfit(body, saga, archive.store, inode)
         if why is None:
             yield saga, body
         else:
             left.append(Left(path, why))
 
 
-def _unfit(body: bytes, saga: str, store: str, inode: int) -> str | None:
+def unfit(body: bytes, saga: str, store: str, inode: int) -> str | None:
     """Return why a pack, which vouches for its logs, must not take these bytes."""
     parsed = frame.parse(body, boot=boot_id())
     header = parsed.header

@@ -21,6 +21,9 @@ SOUND = frozenset({"ext4", "xfs", "btrfs", "zfs", "f2fs", "apfs"})
 PASSING = frozenset({"tmpfs", "overlay"})
 """File systems that keep locks, and bytes for as long as the machine or the container lives."""
 
+DIRECTORIES = ("open", "suspended", "cases", "done", "journals")
+"""What every store has."""
+
 _IDENTITY_DIGITS = 32
 _OURS = frozenset(
     {
@@ -55,7 +58,7 @@ def prepare(system: System, path: str) -> str:
         identity_path = os.path.join(path, "store")
         if not system.exists(identity_path):
             _write_once(system, path, ".gitignore", b"*\n")
-            for name in ("open", "suspended", "cases", "done", "journals"):
+            for name in DIRECTORIES:
                 with suppress(FileExistsError):
                     system.mkdir(os.path.join(path, name), 0o700)
             for directory in made or [path]:
