@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from saga_core.stores.file import FileStore
+from saga_core.stores.journal import SIZE
 from saga_core.stores.log import FileLog
 from saga_core.stores.system import System
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from saga_core.records import Record
+    from saga_core.stores.file import Place
 
 Act = Literal["kill", "interrupt", "pause", "hold"]
 """`kill`: SIGKILL, now. `interrupt`: SIGINT to itself. `pause`: say so on stdout and wait for a line on stdin.
@@ -112,8 +114,8 @@ class Fuse:
             else:
                 self.around("sync", lambda: sync(log, position))
 
-        def watched_put_away(store: FileStore, saga: str) -> None:
-            self.around("move", lambda: put_away(store, saga))
+        def watched_put_away(store: FileStore, saga: str, source: Place) -> None:
+            self.around("move", lambda: put_away(store, saga, source))
 
         def watched_take_key(store: FileStore, key: str, saga: str, generation: int) -> bool:
             return self.around("key", lambda: take_key(store, key, saga, generation))
@@ -127,7 +129,7 @@ class Fuse:
         def watched_sync_data(descriptor: int) -> None:
             status = os.fstat(descriptor)
             sync_data(descriptor)
-            if self.disk is not None:
+            if self.disk is not None and status.st_size < SIZE:  # a log: its inode is no deleted journal's
                 with (self.disk / str(status.st_ino)).open("a", encoding="ascii") as file:
                     file.write(f"{status.st_size}\n")  # one write: a kill leaves it whole, or the one before
 
