@@ -9,7 +9,6 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from saga_core.stores.file import FileStore
-from saga_core.stores.journal import SIZE
 from saga_core.stores.log import FileLog
 from saga_core.stores.system import System
 
@@ -129,7 +128,8 @@ class Fuse:
         def watched_sync_data(descriptor: int) -> None:
             status = os.fstat(descriptor)
             sync_data(descriptor)
-            if self.disk is not None and status.st_size < SIZE:  # a log: its inode is no deleted journal's
+            path = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 -- nothing else is loaded to watch it
+            if self.disk is not None and path.endswith(".log"):  # a journal's inode may be a log's later
                 with (self.disk / str(status.st_ino)).open("a", encoding="ascii") as file:
                     file.write(f"{status.st_size}\n")  # one write: a kill leaves it whole, or the one before
 

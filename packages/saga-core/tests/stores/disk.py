@@ -159,7 +159,9 @@ class Witness(System):
         assert name is not None
         place = journal.parent.parent
         wrongs: list[str] = []
-        for copy in copies.parse(name.salt, journal.read_bytes()).copies:
+        proven = self._on_disk.get(journal.stat().st_ino)  # unknown for a journal that another process wrote
+        data = journal.read_bytes() if proven is None else proven
+        for copy in copies.parse(name.salt, data).copies:
             (path,) = place.rglob(f"{copy.saga}.log")
             inode = path.stat().st_ino
             if self._on_disk.get(inode, b"")[copy.offset : copy.offset + len(copy.data)] != copy.data:

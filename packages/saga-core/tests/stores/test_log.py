@@ -190,7 +190,7 @@ def test_a_record_that_does_not_fit_leaves_nothing_and_its_retry_stands_once(
     log = begin(store)
     disk.faults, disk.stuck = list(faults), is_stuck
     with pytest.raises(StoreError, match="No space left") as caught:
-        log.append(records.Noted(1, {"text": "x" * 100}))
+        log.append(records.ScopeOpened("1", "", "x" * 100, 1))
     assert caught.value.saga_id == log.saga
     if is_stuck:
         with pytest.raises(StoreError, match="could not be written"):
