@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,12 +15,17 @@ from saga_core.stores.system import System
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import pytest
+
     from saga_core.stores.committer import Done
     from saga_core.stores.log import FileLog
 
 
 _WATCHED = 4 << 20
 """Bytes of the longest file whose contents are followed; a journal of the usual size is longer."""
+
+NEXT_BOOT = "00000000-0000-4000-8000-000000000000"
+"""The boot that follows in a test."""
 
 
 class FilesOnly(System):
@@ -193,3 +199,10 @@ def held_by(journal: Path) -> list[copies.Copy]:
     contents = copies.parse(name.salt, journal.read_bytes())
     assert contents.damage is None
     return contents.copies
+
+
+def restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process run in another boot of the machine from here on."""
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("saga_core.") and hasattr(module, "boot_id"):
+            monkeypatch.setattr(module, "boot_id", lambda: NEXT_BOOT)
