@@ -81,11 +81,10 @@ class Desk:
 
     def only_id(self) -> str:
         """Return the id of the one saga in the store."""
-        (path,) = [*self.store.glob("open/*.log"), *self.store.glob("done/*/*.log")]
+        (path,) = [*self.store.glob("*/*.log"), *self.store.glob("done/*/*.log")]
         return path.stem
 
     def bytes(self) -> dict[str, bytes]:
-        """Return every file of the store with what it holds."""
-        return {
-            str(path.relative_to(self.store)): path.read_bytes() for path in self.store.rglob("*") if path.is_file()
-        }
+        """Return every file of the store with what it holds, but for the journals: dead ones are cleared up."""
+        files = {str(path.relative_to(self.store)): path for path in self.store.rglob("*") if path.is_file()}
+        return {name: path.read_bytes() for name, path in files.items() if not name.startswith("journals/")}

@@ -99,7 +99,10 @@ def test_what_only_a_person_can_settle_ends_with_4_however_often_it_is_run(desk:
     assert f"case {desk.only_id()}:1 step 2 shop.blind: it may have landed" in first.stdout
     assert "saga show ID" in first.stdout
     after = desk.bytes()
-    assert desk.saga("recover", "--import", "shop").returncode == 4
+    again = desk.saga("recover", "--import", "shop")
+    assert again.returncode == 4
+    assert "saga show ID" in again.stdout
+    assert desk.json("recover", "--import", "shop")["counts"] == {"needs_human": 1}
     assert desk.bytes() == after
     assert desk.ledger() == (2, 1)
 
@@ -130,7 +133,11 @@ def test_a_suspended_saga_waits_for_its_key(desk: Desk) -> None:
     assert desk.saga("ls").stdout.startswith("⏸ suspended  asked")
     typed = desk.saga("recover", "--import", "shop", "--resume-grace", "0")
     assert typed.returncode == 0
-    assert "suspended (waits for Ada); a scope with key 'order-2' resumes it" in typed.stdout
+    assert "1 open saga in" in typed.stdout
+    assert "1 suspended" in typed.stdout
+    assert desk.json("recover", "--import", "shop")["counts"] == {"suspended": 1}
+    named = desk.saga("recover", "--import", "shop", "--only", desk.only_id())
+    assert "suspended (waits for Ada); a scope with key 'order-2' resumes it" in named.stdout
     assert desk.ledger() == (1, 0)
 
 

@@ -61,7 +61,7 @@ def fresh_keys() -> None:
 def no_lock() -> None:
     """A saga is claimed without its lock."""
 
-    def take(system: System, path: str) -> int:
+    def take(system: System, path: str, **_: object) -> int:
         return system.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     lock.take = take

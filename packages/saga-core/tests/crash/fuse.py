@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from saga_core.records import Record
+    from saga_core.stores.file import Place
 
 Act = Literal["kill", "interrupt", "pause", "hold"]
 """`kill`: SIGKILL, now. `interrupt`: SIGINT to itself. `pause`: say so on stdout and wait for a line on stdin.
@@ -112,8 +113,8 @@ class Fuse:
             else:
                 self.around("sync", lambda: sync(log, position))
 
-        def watched_put_away(store: FileStore, saga: str) -> None:
-            self.around("move", lambda: put_away(store, saga))
+        def watched_put_away(store: FileStore, saga: str, source: Place) -> None:
+            self.around("move", lambda: put_away(store, saga, source))
 
         def watched_take_key(store: FileStore, key: str, saga: str, generation: int) -> bool:
             return self.around("key", lambda: take_key(store, key, saga, generation))
@@ -127,7 +128,8 @@ class Fuse:
         def watched_sync_data(descriptor: int) -> None:
             status = os.fstat(descriptor)
             sync_data(descriptor)
-            if self.disk is not None:
+            path = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 -- nothing else is loaded to watch it
+            if self.disk is not None and path.endswith(".log"):  # a journal's inode may be a log's later
                 with (self.disk / str(status.st_ino)).open("a", encoding="ascii") as file:
                     file.write(f"{status.st_size}\n")  # one write: a kill leaves it whole, or the one before
 

@@ -19,12 +19,14 @@ from saga_core.stores.file import FileStore
 from saga_core.stores.log import FileLog
 from saga_core.stores.system import System
 
+from .disk import FilesOnly, sync_later
+
 Begin: TypeAlias = Callable[[FileStore], FileLog]
 OpenOn: TypeAlias = Callable[[System], FileStore]
 
 
-class Counted(System):
-    """Counts the syncs of files, can hold the first of them, and tells of each."""
+class Counted(FilesOnly):
+    """Takes no journal. Counts the syncs of files, can hold the first of them, and tells of each."""
 
     def __init__(self) -> None:
         self.synced: list[int] = []
@@ -55,10 +57,10 @@ class Answers:
         self._left = count
         self.complete = threading.Event()
 
-    def __call__(self, error: BaseException | None) -> None:
-        self.errors.append(error)
+    def __call__(self, problems: list[BaseException | None]) -> None:
+        self.errors += problems
         self.threads.add(threading.current_thread().name)
-        self._left -= 1
+        self._left -= len(problems)
         if not self._left:
             self.complete.set()
 
@@ -81,12 +83,12 @@ def test_what_gathers_during_a_sync_is_served_by_one_sync_of_each_log(open_on: O
     disk.hold = threading.Event()
     first, second, third = begin(store), begin(store), begin(store)
     answers = Answers(13)
-    first.sync_later(first.append(records.Committing(1)), answers)
+    sync_later(first, first.append(records.Committing(1)), answers)
     while not disk.synced:
         os.sched_yield()
     for _ in range(6):
         for log in (second, third):
-            log.sync_later(log.append(records.Committing(1)), answers)
+            sync_later(log, log.append(records.Committing(1)), answers)
     disk.hold.set()
     assert answers.complete.wait(30)
     assert answers.errors == [None] * 13
@@ -99,9 +101,9 @@ def test_a_failure_reaches_those_who_wait_for_that_log_and_nobody_else(open_on: 
     bad, good = begin(store), begin(store)
     disk.failures = 1
     failed, served = Answers(1), Answers(1)
-    bad.sync_later(bad.append(records.Committing(1)), failed)
+    sync_later(bad, bad.append(records.Committing(1)), failed)
     assert failed.complete.wait(30)
-    good.sync_later(good.append(records.Committing(1)), served)
+    sync_later(good, good.append(records.Committing(1)), served)
     assert served.complete.wait(30)
     assert isinstance(failed.errors[0], StoreError)
     assert served.errors == [None]
@@ -113,13 +115,13 @@ def test_a_waiter_that_raises_does_not_end_the_thread(
     _, store = fresh(open_on)
     log = begin(store)
 
-    def broken(_: BaseException | None) -> None:
+    def broken(_: list[BaseException | None]) -> None:
         raise SystemExit("a bug of the caller")
 
     answers = Answers(1)
     position = log.append(records.Committing(1))
-    log.sync_later(position, broken)
-    log.sync_later(position, answers)
+    sync_later(log, position, broken)
+    sync_later(log, position, answers)
     assert answers.complete.wait(30)
     assert "could not be told" in caplog.text
 
@@ -169,7 +171,7 @@ def test_the_thread_ends_with_the_store_and_begins_again_with_the_next_request(o
     log = begin(store)
     for _ in range(2):
         answers = Answers(1)
-        log.sync_later(log.append(records.Committing(1)), answers)
+        sync_later(log, log.append(records.Committing(1)), answers)
         store.close()
         assert answers.errors == [None], "close serves what was asked for"
         assert len(committers()) == before
@@ -187,7 +189,9 @@ try:
     threading.Thread(target=print).start()
 except RuntimeError as error:
     print(error, flush=True)
-log.sync_later(position, lambda error: print("told", error, threading.current_thread().name, flush=True))
+def done(problems):
+    print("told", *problems, threading.current_thread().name, flush=True)
+store.sync_later([(log, position)], done)
 log.append(records.Committed(2))
 log.sync_soon()
 print(log.durable > position, flush=True)

@@ -178,11 +178,11 @@ def test_what_was_synced_is_durable_and_a_waiter_is_told_from_another_thread(bac
     told = threading.Event()
     errors: list[BaseException | None] = []
 
-    def done(error: BaseException | None) -> None:
-        errors.append(error)
+    def done(problems: list[BaseException | None]) -> None:
+        errors.extend(problems)
         told.set()
 
-    log.sync_later(position, done)
+    backend.sync_later([(log, position)], done)
     assert told.wait(10)
     assert errors == [None]
     assert log.durable >= position

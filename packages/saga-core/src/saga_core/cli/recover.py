@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import sys
 from argparse import ArgumentTypeError
-from collections import Counter
 from contextlib import redirect_stdout
 from datetime import timedelta
 from time import monotonic
@@ -32,13 +31,13 @@ from saga_core.recovery import recover
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from saga_core.recovery import Found, Pass
+    from saga_core.recovery import Found, Outcome, Pass
     from saga_core.stores.store import Backend
 
 _PATIENCE = 1.0
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 
-_WORDS = {
+_WORDS: dict[Outcome, str] = {
     "settled": "settled",
     "waiting": "waiting for an answer that counts later",
     "needs_human": "for a person",
@@ -165,13 +164,14 @@ def _name(store: Backend, found: Found) -> str:
 
 def _print_summary(store: Backend, done: Pass, only: str | None, *, is_told: bool) -> None:
     """Print counts, each saga unless the same screen has it already, each case, and what to do next."""
-    if not done.found:
+    counts = _counts(done)
+    total = sum(counts.values())
+    if not total:
         what = f"saga {only} is settled already" if only else "nothing is open"
         print(f"{what} in {place.name_of(store)}; nothing was done")
         return
-    counts = Counter(one.outcome for one in done.found)
-    told = ", ".join(f"{counts[outcome]} {words}" for outcome, words in _WORDS.items() if counts[outcome])
-    print(f"{len(done.found)} open saga{'s' if len(done.found) != 1 else ''} in {place.name_of(store)}: {told}")
+    told = ", ".join(f"{counts[outcome]} {words}" for outcome, words in _WORDS.items() if outcome in counts)
+    print(f"{total} open saga{'s' if total != 1 else ''} in {place.name_of(store)}: {told}")
     for one in done.found:
         if not is_told:
             print(f"  {_line(store, one)}")
@@ -180,6 +180,12 @@ def _print_summary(store: Backend, done: Pass, only: str | None, *, is_told: boo
                 print(f"      case {shown(case)}")
     for words in _next_steps(done):
         print(words)
+
+
+def _counts(done: Pass) -> dict[Outcome, int]:
+    """Return how many sagas had each outcome, those included that were left alone where they wait."""
+    counts: dict[Outcome, int] = {outcome: done.count(outcome) for outcome in _WORDS}
+    return {outcome: count for outcome, count in counts.items() if count}
 
 
 def _next_steps(done: Pass) -> list[str]:
@@ -203,7 +209,7 @@ def _document(store: Backend, done: Pass) -> dict[str, Any]:
         "schema_version": 1,
         "store": place.name_of(store),
         "needs_person": done.needs_person,
-        "counts": dict(Counter(one.outcome for one in done.found)),
+        "counts": _counts(done),
         "found": [
             {
                 "id": one.saga_id,

@@ -60,6 +60,8 @@ class Committer:
         self._journal: Journal | None = None
         self._no_journal_until = 0.0
         self._has_failed = False
+        self._judging = threading.Lock()
+        self._retirement = threading.Lock()
         self._retiring: list[threading.Thread] = []
         self._queue: SimpleQueue[tuple[Sequence[Wanted], Done] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -102,7 +104,7 @@ class Committer:
             journal, self._journal = self._journal, None
             if journal is not None:
                 if len(journal.sagas) <= _FEW:
-                    replay.retire(self._logs, journal.path, journal.sagas, again=self._has_failed)
+                    self._bring(journal)
                 journal.close()
 
     def _prove(self, wanted: Sequence[Wanted]) -> list[Problem]:
@@ -140,9 +142,9 @@ class Committer:
                 large += small
             for one in large:
                 try:
-                    one.log.sync_file(one)
+                    with self._judging:
+                        self._sync_file(one)
                 except (OSError, SagaError) as error:
-                    self._has_failed = True
                     problems[one.log] = error
         except BaseException as interrupt:
             for one in begun:
@@ -152,6 +154,13 @@ class Committer:
             for one in begun:
                 one.log.end_sync(one, is_proven=one.log not in problems)
         return problems
+
+    def _sync_file(self, unproven: Unproven) -> None:
+        try:
+            unproven.log.sync_file(unproven)
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def _write(self, small: list[Unproven]) -> bool:
         """Bring the logs to the disk by the journal; False where there is none, or none any more."""
@@ -189,11 +198,11 @@ class Committer:
         self._retiring = [thread for thread in self._retiring if thread.is_alive()]
         while len(self._retiring) >= _UNRETIRED:
             self._retiring.pop(0).join()
-        again = self._has_failed
 
         def work() -> None:
             try:
-                replay.retire(self._logs, journal.path, journal.sagas, again=again)
+                with self._retirement:  # one after the other: what failed for one is known to the next
+                    self._bring(journal)
             finally:
                 journal.close()
 
@@ -204,6 +213,15 @@ class Committer:
             work()
         else:
             self._retiring.append(thread)
+
+    def _bring(self, journal: Journal) -> None:
+        if not replay.retire(self._logs, journal.path, journal.sagas, self._failed_so_far):
+            self._has_failed = True
+
+    def _failed_so_far(self) -> bool:
+        """Tell whether a sync of a log has failed; one that runs now is waited for."""
+        with self._judging:
+            return self._has_failed
 
     def _put(self, item: tuple[Sequence[Wanted], Done]) -> None:
         with self._gate:

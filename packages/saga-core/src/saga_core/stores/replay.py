@@ -152,40 +152,57 @@ def retire_dead(logs: Logs) -> int:
         if descriptor is None:
             continue
         try:
-            retired += retire(logs, path, again=True)
+            retired += retire(logs, path, (), lambda: True)
         finally:
             fork.close(descriptor)
     return retired
 
 
-def retire(logs: Logs, path: str, sagas: Iterable[str] = (), *, again: bool) -> bool:
+def retire(logs: Logs, path: str, sagas: Iterable[str], has_failed: Callable[[], bool]) -> bool:
     """Bring a journal's logs to the disk and delete it; False if one could not be, so that it has to stay.
 
     Args:
         logs: Where they are.
         path: The journal, which nobody writes.
-        sagas: The logs that it names; read from it where `again` is set.
-        again: Write its copies once more before the sync: after a failed one the kernel may believe bytes to be on disk
-            that never got there.
+        sagas: The logs that it names.
+        has_failed: Tells whether a sync of some log has failed, in which case the kernel may believe bytes to be on
+            disk that never got there: the journal's copies are written once more then. Asked before and behind.
     """
-    by_saga: dict[str, list[Copy]] = {saga: [] for saga in sagas}
-    directories: set[str] = set()
     try:
-        name = copies.name_of(os.path.basename(path).removesuffix(copies.SUFFIX))
-        if again and name is not None:
-            for copy in _read(logs, name).copies:
-                by_saga.setdefault(copy.saga, []).append(copy)
-        for saga, held in by_saga.items():
-            found = _sync(logs, saga, held)
-            if found is not None:
-                directories.add(os.path.dirname(found))
-        for directory in directories:
-            logs.system.sync_dir(directory)
+        is_doubtful = has_failed()
+        if not is_doubtful:
+            _bring(logs, {saga: [] for saga in sagas})
+            is_doubtful = has_failed()
+        if is_doubtful:
+            _bring(logs, _by_saga(logs, path))
         logs.system.unlink(path)
     except OSError as error:
         _logger.warning("the journal %s stays: a log that it holds could not be synced: %s", path, error.strerror)
         return False
     return True
+
+
+def _by_saga(logs: Logs, path: str) -> dict[str, list[Copy]]:
+    by_saga: dict[str, list[Copy]] = {}
+    name = copies.name_of(os.path.basename(path).removesuffix(copies.SUFFIX))
+    for copy in _read(logs, name).copies if name is not None else ():
+        by_saga.setdefault(copy.saga, []).append(copy)
+    return by_saga
+
+
+def _bring(logs: Logs, by_saga: dict[str, list[Copy]]) -> None:
+    """Bring logs and their names to the disk, the copies written once more before.
+
+    Raises:
+        OSError: One of them is not proven to be there.
+    """
+    directories: set[str] = set()
+    for saga, held in by_saga.items():
+        found = _sync(logs, saga, held)
+        if found is not None:
+            directories.add(os.path.dirname(found))
+    for directory in directories:
+        logs.system.sync_dir(directory)
 
 
 def _sync(logs: Logs, saga: str, held: list[Copy]) -> str | None:

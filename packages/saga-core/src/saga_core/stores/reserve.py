@@ -16,6 +16,8 @@ SIZE = 256 << 10
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """What a write says when the disk, or the user's share of it, is full."""
 
+_UNABLE = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
 
 class Reserve:
     """A file that takes room until it is given up."""
@@ -42,10 +44,18 @@ class Reserve:
             descriptor = self._system.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 if self._system.fstat(descriptor).st_size < SIZE:
-                    self._system.preallocate(descriptor, SIZE)
+                    self._take(descriptor)
             finally:
                 self._system.close(descriptor)
             self._is_held = True
+
+    def _take(self, descriptor: int) -> None:
+        try:
+            self._system.preallocate(descriptor, SIZE)
+        except OSError as error:
+            if error.errno not in _UNABLE:
+                raise
+            self._system.write_all(descriptor, os.urandom(SIZE), 0)  # zeros may take no room where files are compressed
 
     def give_up(self) -> bool:
         """Free the room for what has to be written now; False if there is none left."""
