@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from saga_core import records
+from saga_core.stores import log as log_module
 from saga_core.stores.erasure import erase
 from saga_core.stores.file import FileStore
 from saga_core.stores.log import FileLog
@@ -113,7 +114,10 @@ class Unheard(msgspec.Struct, frozen=True, array_like=True, tag=99):
 
 
 @pytest.mark.parametrize("where", ["open", "file", "pack"])
-def test_a_record_that_cannot_be_decoded_is_named(store: FileStore, where: str) -> None:
+def test_a_record_that_cannot_be_decoded_is_named(
+    store: FileStore, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(log_module._KINDS, Unheard, 99)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     log = store.create(saga_of(OLD))
     log.append(records.Began(log.saga, "pay", None, 1, 1, "boot", 1, "here", {}))
     log.append(Unheard(1))  # pyright: ignore[reportArgumentType] -- a newer release's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import threading
 import time
 import weakref
@@ -98,12 +99,16 @@ class Committer:
             queue.put(None)
             if thread is not threading.current_thread():
                 thread.join()
+        self.end_journal(at_most=_FEW)
+
+    def end_journal(self, *, at_most: float = math.inf) -> None:
+        """Have the logs on disk without the journal and delete it, unless it names more than so many; blocks."""
         with self._turn:
             for worker in self._retiring:
                 worker.join()
             journal, self._journal = self._journal, None
             if journal is not None:
-                if len(journal.sagas) <= _FEW:
+                if len(journal.sagas) <= at_most:
                     self._bring(journal)
                 journal.close()
 

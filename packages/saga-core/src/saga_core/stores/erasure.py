@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from saga_core.errors import SagaUnsettled, StoreError
 from saga_core.ids import start_date
 from saga_core.stores import packing, tombstone, upkeep
 from saga_core.stores.tombstone import Tombstone
+
+_logger = logging.getLogger("saga_core.store")
 
 if TYPE_CHECKING:
     from saga_core.stores.file import FileStore
@@ -37,6 +40,7 @@ def erase(store: FileStore, saga: str, *, now: int, by: str | None = None) -> To
     with upkeep.turn(store.system, os.path.dirname(archive.path)):
         try:
             packing.clear_drafts(archive)
+            _tell_of_journals(saga, store.journals_with(saga))
             stone = _bury(store, saga, now, by)
             if stone is not None:
                 packing.drop_erased(archive, start_date(saga))
@@ -49,6 +53,15 @@ def erase(store: FileStore, saga: str, *, now: int, by: str | None = None) -> To
                 next="repair the disk under the store, then run it again",
             ) from error
     return stone
+
+
+def _tell_of_journals(saga: str, paths: list[str]) -> None:
+    for path in paths:
+        _logger.warning(
+            "saga %s is erased, and readable in %s as long as its process needs that: a minute, or until it ends",
+            saga,
+            path,
+        )
 
 
 def _bury(store: FileStore, saga: str, now: int, by: str | None) -> Tombstone | None:

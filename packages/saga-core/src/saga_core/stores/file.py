@@ -366,6 +366,12 @@ class FileStore:
         """Bring to the disk what processes that are gone left to their journals, and delete these."""
         replay.retire_dead(self._journals)
 
+    def journals_with(self, saga: str) -> list[str]:
+        """Return the journals that still hold records of a saga when this process's own and the dead ones are gone."""
+        self.committer.end_journal()
+        self.tidy()
+        return replay.naming(self._journals, saga)
+
     def sync_later(self, wanted: Sequence[tuple[Log, int]], done: Done) -> None:
         self.committer.sync_later(cast("Sequence[Wanted]", wanted), done)
 

@@ -50,6 +50,12 @@ def names(logs: Logs, suffix: str = copies.SUFFIX) -> list[Name]:
     return [name for name in found if name is not None]
 
 
+def naming(logs: Logs, saga: str) -> list[str]:
+    """Return the paths of the journals in which a saga is named."""
+    paths = [_path(logs, name, suffix) for suffix in (copies.SUFFIX, _DAMAGED) for name in names(logs, suffix)]
+    return [path for path in paths if saga.encode() in _bytes(logs, path)]
+
+
 def unreliable(logs: Logs) -> frozenset[tuple[str, int]]:
     """Return the boot and pid of each process whose journal could not be read after a loss of power."""
     return frozenset((name.boot, name.pid) for name in names(logs, _DAMAGED))
@@ -224,18 +230,22 @@ def _sync(logs: Logs, saga: str, held: list[Copy]) -> str | None:
 
 
 def _read(logs: Logs, name: Name) -> copies.Contents:
-    descriptor = logs.system.open(_path(logs, name), os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return copies.parse(name.salt, logs.system.read_all(descriptor))
+        return copies.parse(name.salt, _bytes(logs, _path(logs, name)))
     except ValueError as unknown:
         raise StoreError(
             f"a journal of the store cannot be read: {unknown}",
             world="nothing was opened",
             next="open the store with the release that wrote it, or a newer one",
         ) from unknown
-    finally:
-        logs.system.close(descriptor)
 
 
-def _path(logs: Logs, name: Name) -> str:
-    return os.path.join(logs.directory, str(name) + copies.SUFFIX)
+def _bytes(logs: Logs, path: str) -> bytes:
+    try:
+        return logs.system.read_file(path)
+    except FileNotFoundError:
+        return b""
+
+
+def _path(logs: Logs, name: Name, suffix: str = copies.SUFFIX) -> str:
+    return os.path.join(logs.directory, str(name) + suffix)
