@@ -215,33 +215,43 @@ def _heads_behind(data: bytes, start: int, seal: Seal) -> Iterator[_Head]:
 
 
 def _is_cut(data: bytes, offset: int, seal: Seal, seq: int) -> bool:
-    """Tell whether the bytes from an offset on are the beginning of the one record that comes next."""
-    while True:
-        left = len(data) - offset
-        if left < FRAME_HEADER:
-            return data[offset : offset + len(seal.mark)] == seal.mark[:left]
-        head = _head_at(data, offset, seal)
-        if head is None or head.seq != seq:
-            return False
-        if left < FRAME_HEADER + head.length:
-            return True
-        if head.kind != PART:
-            return False
-        offset += FRAME_HEADER + head.length
-        seq += 1
+    """Tell whether the bytes from an offset on are the beginning of the one frame that comes next."""
+    left = len(data) - offset
+    if left < FRAME_HEADER:
+        return data[offset : offset + len(seal.mark)] == seal.mark[:left]
+    head = _head_at(data, offset, seal)
+    return head is not None and head.seq == seq and left < FRAME_HEADER + head.length
 
 
-def _looks_committed(data: bytes, offset: int) -> bool:
-    """Tell whether a bad frame was a commit record as its header or its payload has it: one flaw leaves the other."""
-    kind = data[offset + 2 : offset + 4]
+def _looks_committed(data: bytes, offset: int, seal: Seal) -> bool:
+    """Tell whether a bad frame was a commit record: one flaw in its head or its payload leaves it recognisable.
+
+    A flaw in the kind leaves a checksum that fits this kind; of an encrypted log, nothing else would tell.
+    """
+    head = data[offset : offset + _HEAD.size]
+    kind = COMMITTED_KIND.to_bytes(2, "little")
+    own = data[offset + _HEAD.size : offset + _HEAD.size + _CRC.size]
     payload = data[offset + FRAME_HEADER : offset + FRAME_HEADER + 2]
-    return kind == COMMITTED_KIND.to_bytes(2, "little") or payload == _COMMITTED_START
+    if head[2:4] == kind or payload == _COMMITTED_START:
+        return True
+    return own == _CRC.pack(crc32(head[:2] + kind + head[4:], seal.seed))
 
 
 def _judge_tail(
-    data: bytes, offset: int, seal: Seal, *, seq: int, synced: int, same_boot: bool, live: bool
+    data: bytes, record: tuple[int, int], bad: tuple[int, int], seal: Seal, *, synced: int, same_boot: bool, live: bool
 ) -> str | None:
-    """Return why a bad frame at an offset is damage, or None if it is a torn tail."""
+    """Return why what stands behind the last whole record is damage, or None if it is a torn tail.
+
+    Args:
+        data: The whole file.
+        record: Where the record begins of which something is missing, and the number of its first frame.
+        bad: Where its first frame is that is not good, and the number that belongs there.
+        seal: The file's seal.
+        synced: The highest offset that a good frame knew to be durable.
+        same_boot: The last owner's boot is the running one.
+        live: The file has an owner.
+    """
+    offset, seq = record
     behind = list(_heads_behind(data, offset, seal))
     synced = max([synced, *(head.synced for head in behind)])
     if offset < synced:
@@ -249,10 +259,10 @@ def _judge_tail(
     if live:
         return None
     if same_boot:
-        if _is_cut(data, offset, seal, seq):
+        if _is_cut(data, bad[0], seal, bad[1]):
             return None
         return f"damaged at offset {offset}: record {seq} is unreadable, and the machine has not restarted since"
-    if _looks_committed(data, offset) or any(head.kind == COMMITTED_KIND for head in behind):
+    if _looks_committed(data, offset, seal) or any(head.kind == COMMITTED_KIND for head in behind):
         return f"damaged at offset {offset}: record {seq} is unreadable, and a commit record stands there or behind it"
     return None
 
@@ -323,7 +333,10 @@ def parse(data: bytes, *, boot: str, live: bool = False, cipher: Unsealed | None
         parts.clear()
         begin, good_crc, good_seq = offset, crc, seq
     if damage is None and begin < len(data):
-        damage = _judge_tail(data, begin, seal, seq=good_seq, synced=synced, same_boot=written_in == boot, live=live)
+        same_boot = written_in == boot
+        damage = _judge_tail(
+            data, (begin, good_seq), (offset, seq), seal, synced=synced, same_boot=same_boot, live=live
+        )
     return Parsed(header, frames, begin, good_seq, b"" if damage else data[begin:], damage, synced, good_crc)
 
 

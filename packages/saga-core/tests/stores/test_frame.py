@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saga_core import codec, records
-from saga_core.frame import FILE_HEADER, FRAME_HEADER, FileHeader, Frame, Parsed, build, parse, seal_of
+from saga_core.frame import FILE_HEADER, FRAME_HEADER, PART, FileHeader, Frame, Parsed, build, parse, seal_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,6 +171,35 @@ def test_a_commit_behind_a_hole_is_damage_although_nothing_is_known_to_be_synced
     damage = parse(bytes(data), boot="boot-b").damage
     assert damage is not None
     assert "commit" in damage
+
+
+@pytest.mark.parametrize("boot", ["boot-a", "boot-b"])
+def test_no_flaw_of_one_byte_hides_an_encrypted_commit(boot: str) -> None:
+    """Its payload tells nothing: a bad commit is known by its head alone."""
+    header = HEADER._replace(key="k", check=b"8 bytes.")
+    seal = seal_of(header.salt)
+    sealed = bytes(range(40))
+    first, crc = build(seal, seal.seed, KIND[records.Began], 1, 0, 0, sealed)
+    last, _ = build(seal, crc, KIND[records.Committed], 1, 1, 0, sealed)
+    data = header.pack() + first + last
+    for offset in range(len(data) - len(last), len(data)):
+        for flaw in range(1, 256):
+            broken = bytearray(data)
+            broken[offset] ^= flaw
+            assert parse(bytes(broken), boot=boot).damage is not None, f"a flaw at {offset} hid the commit"
+
+
+def test_a_whole_part_that_is_bad_is_damage_in_the_same_boot_although_its_record_was_cut() -> None:
+    header = HEADER.pack()
+    seal = seal_of(HEADER.salt)
+    first, crc = build(seal, seal.seed, PART, 1, 0, 0, b"the beginning")
+    second, crc = build(seal, crc, PART, 1, 1, 0, b"the middle")
+    last, _ = build(seal, crc, KIND[records.Noted], 1, 2, 0, b"the end")
+    cut = header + first + second + last[:-1]
+    assert parse(cut, boot="boot-a").damage is None
+    broken = bytearray(cut)
+    broken[len(header) + len(first) - 1] ^= 1
+    assert parse(bytes(broken), boot="boot-a").damage is not None
 
 
 def test_a_commit_that_is_cut_in_the_same_boot_was_never_acknowledged() -> None:
