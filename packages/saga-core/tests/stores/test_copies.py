@@ -105,6 +105,19 @@ def test_a_flipped_byte_below_what_was_on_disk_is_damage_and_costs_its_own_copy_
         assert (damage is not None) == (offset < len(sound)), offset
 
 
+def test_a_torn_copy_still_tells_that_what_stands_before_its_batch_was_on_disk() -> None:
+    """A loss of power tore the only copy of the last batch, and a byte of the batch before it is bad."""
+    before, last = journal_of(SOUND[:2]), journal_of([*SOUND[:2], [copy(7, 900)]])
+    at = len(before) - 1
+    for size in range(len(before) + COPY_HEAD, len(last)):
+        torn = bytearray(last[:size])
+        assert parse(SALT, bytes(torn)) == Contents(BEFORE[:3])
+        torn[at] ^= 1
+        found, damage = parse(SALT, bytes(torn))
+        assert found == BEFORE[:2]
+        assert damage is not None, size
+
+
 def test_a_flaw_below_what_was_on_disk_names_its_place() -> None:
     data = bytearray(journal_of([*SOUND, LAST]))
     data[JOURNAL_HEADER + COPY_HEAD] ^= 1

@@ -119,10 +119,11 @@ def parse(salt: bytes, data: bytes) -> Contents:
         found = _copy_at(data, at, mark, seed)
         if found is not None:
             copy, synced = found
-            proven = max(proven, synced)
-            copies.append(copy)
-            at += COPY_HEAD + len(copy.data)
-            continue
+            proven = max(proven, synced)  # a head says it although its own copy is torn
+            if copy is not None:
+                copies.append(copy)
+                at += COPY_HEAD + len(copy.data)
+                continue
         holes.append(at)
         at = _next_head(data, at + 1, mark, seed)
     lost = [hole for hole in holes if hole < proven]
@@ -136,15 +137,14 @@ def _is_head(data: bytes, at: int, mark: bytes, seed: int) -> bool:
     return _CRC.unpack_from(data, at + _HEAD.size)[0] == crc32(data[at : at + _HEAD.size], seed)
 
 
-def _copy_at(data: bytes, at: int, mark: bytes, seed: int) -> tuple[Copy, int] | None:
-    """Return the copy at an offset and how much of the journal was on disk before it; None if it is unreadable."""
+def _copy_at(data: bytes, at: int, mark: bytes, seed: int) -> tuple[Copy | None, int] | None:
+    """Return the copy at a head, None if it is torn, and how much of the journal was on disk before it."""
     if not _is_head(data, at, mark, seed):
         return None
     _, kind, length, saga, offset, synced, crc = _HEAD.unpack_from(data, at)
     body = data[at + COPY_HEAD : at + COPY_HEAD + length]
-    if kind != _COPY or len(body) != length or crc32(body) != crc:
-        return None
-    return Copy(saga.decode(), offset, body), synced
+    is_whole = kind == _COPY and len(body) == length and crc32(body) == crc
+    return Copy(saga.decode(), offset, body) if is_whole else None, synced
 
 
 def _next_head(data: bytes, at: int, mark: bytes, seed: int) -> int:
