@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,6 +66,7 @@ class Witness(System):
         self.error = errno.EIO
         self.wrongs: list[str] = []
         self._changed = threading.Condition()
+        self._turn = threading.Lock()
         self._on_disk: dict[int, bytes] = {}
         self._names: dict[str, dict[str, int]] = {}
         self._written: dict[int, list[tuple[int, bytes]]] = {}
@@ -104,6 +106,10 @@ class Witness(System):
         return os.pwrite(descriptor, data, offset)
 
     def _sync_data(self, descriptor: int, /) -> None:
+        with self._turn:  # two threads may sync one file: what is on the disk only grows
+            self._sync_one(descriptor)
+
+    def _sync_one(self, descriptor: int) -> None:
         path, inode = path_of(descriptor), os.fstat(descriptor).st_ino
         written = self._written.pop(inode, [])
         try:
@@ -124,7 +130,10 @@ class Witness(System):
 
     def sync_dir(self, path: str) -> None:
         self._refuse(path, self.bad_syncs)
-        names = {entry.name: entry.stat().st_ino for entry in Path(path).iterdir()}
+        names: dict[str, int] = {}
+        for entry in Path(path).iterdir():
+            with suppress(FileNotFoundError):  # a journal goes at any time
+                names[entry.name] = entry.stat().st_ino
         super().sync_dir(path)
         self._names[path] = names
         self._note("sync_dir", path)
