@@ -101,15 +101,17 @@ class Committer:
                 thread.join()
         self.end_journal(at_most=_FEW)
 
-    def end_journal(self, *, at_most: float = math.inf) -> None:
+    def end_journal(self, *, at_most: float = math.inf) -> bool:
         """Have the logs on disk without the journal and delete it, unless it names more than so many; blocks."""
         with self._turn:
             for worker in self._retiring:
                 worker.join()
             journal, self._journal = self._journal, None
-            if journal is not None:
-                if len(journal.sagas) <= at_most:
-                    self._bring(journal)
+            if journal is None:
+                return True
+            try:
+                return len(journal.sagas) <= at_most and self._bring(journal)
+            finally:
                 journal.close()
 
     def _prove(self, wanted: Sequence[Wanted]) -> list[Problem]:
@@ -219,9 +221,11 @@ class Committer:
         else:
             self._retiring.append(thread)
 
-    def _bring(self, journal: Journal) -> None:
-        if not replay.retire(self._logs, journal.path, journal.sagas, self._failed_so_far):
-            self._has_failed = True
+    def _bring(self, journal: Journal) -> bool:
+        if replay.retire(self._logs, journal.path, journal.sagas, self._failed_so_far):
+            return True
+        self._has_failed = True
+        return False
 
     def _failed_so_far(self) -> bool:
         """Tell whether a sync of a log has failed; one that runs now is waited for."""

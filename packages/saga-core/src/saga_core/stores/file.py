@@ -367,8 +367,13 @@ class FileStore:
         replay.retire_dead(self._journals)
 
     def journals_with(self, saga: str) -> list[str]:
-        """Return the journals that still hold records of a saga when this process's own and the dead ones are gone."""
-        self.committer.end_journal()
+        """Return the journals that still hold records of a saga when this process's own and the dead ones are gone.
+
+        Raises:
+            OSError: This process's own has to stay.
+        """
+        if not self.committer.end_journal():
+            raise OSError(errno.EIO, "a log that the journal holds could not be synced")
         self.tidy()
         return replay.naming(self._journals, saga)
 

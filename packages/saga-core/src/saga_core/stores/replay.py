@@ -50,6 +50,12 @@ def names(logs: Logs, suffix: str = copies.SUFFIX) -> list[Name]:
     return [name for name in found if name is not None]
 
 
+def _directories(path: str) -> tuple[str, str]:
+    """Return what has to be synced for a log's name to last: its directory, and the one that this may be new in."""
+    directory = os.path.dirname(path)
+    return directory, os.path.dirname(directory)
+
+
 def naming(logs: Logs, saga: str) -> list[str]:
     """Return the paths of the journals in which a saga is named."""
     paths = [_path(logs, name, suffix) for suffix in (copies.SUFFIX, _DAMAGED) for name in names(logs, suffix)]
@@ -97,7 +103,7 @@ def _replay(logs: Logs, found: list[Name]) -> None:
     for saga, held in by_saga.items():
         path = _extend(logs, saga, sorted(held, key=lambda copy: copy.offset))
         if path is not None:
-            directories.add(os.path.dirname(path))
+            directories.update(_directories(path))
     for directory in directories:
         logs.system.sync_dir(directory)
     for name in found:
@@ -206,7 +212,7 @@ def _bring(logs: Logs, by_saga: dict[str, list[Copy]]) -> None:
     for saga, held in by_saga.items():
         found = _sync(logs, saga, held)
         if found is not None:
-            directories.add(os.path.dirname(found))
+            directories.update(_directories(found))
     for directory in directories:
         logs.system.sync_dir(directory)
 
