@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -104,7 +105,9 @@ def test_what_runs_while_somebody_looks_is_counted() -> None:
     exec(compile(source, "spin", "exec"), module)  # noqa: S102 -- a function that says it is of the state
     spin = module["spin"]
     assert callable(spin)
+    alarm = signal.getitimer(signal.ITIMER_REAL)
     with phase.looking(seen):
         spin(seen)
+    assert bool(signal.getitimer(signal.ITIMER_REAL)[0]) == bool(alarm[0])
     assert set(seen) == {phase.PHASES["fold"]}
     assert phase.lines(seen, 10.0)[0].endswith("the state")
