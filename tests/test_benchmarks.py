@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Bar, in_turn, show
+from benchmarks.recovery import __main__ as recovery
+from benchmarks.recovery.population import saga_id
 from benchmarks.steps import phase
 from benchmarks.steps.__main__ import BARS
 from benchmarks.steps.disk import Disk
+from saga_core.ids import start_date
 
 ROOT = Path(__file__).parents[1]
 FROM_THE_NETWORK = {
@@ -34,6 +38,26 @@ def test_the_benchmark_of_steps_prints_each_figure_that_has_a_bar() -> None:
     found = printed("benchmarks.steps")
     assert set(BARS) - set(found) <= FROM_THE_NETWORK
     assert all(math.isfinite(value) and value > 0 for value in found.values()), found
+
+
+def test_the_benchmark_of_recovery_prints_each_figure_that_has_a_bar() -> None:
+    found = printed("benchmarks.recovery")
+    assert set(recovery.BARS) <= set(found)
+    assert all(math.isfinite(value) and value >= 0 for value in found.values()), found
+
+
+def test_a_pass_that_undoes_too_little_is_no_figure(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    recovery.kill(store)
+    next(store.glob("open/*.log")).unlink()
+    with pytest.raises(RuntimeError, match="'settled': 9"):
+        recovery.recovered(store)
+
+
+def test_a_made_up_saga_is_one_of_its_day() -> None:
+    made = saga_id(1_767_225_599_999)
+    assert start_date(made) == "2025-12-31"
+    assert made < saga_id(1_767_225_600_000)
 
 
 def test_contenders_take_turns_and_the_first_round_counts_for_nothing() -> None:
@@ -81,7 +105,9 @@ def test_what_runs_while_somebody_looks_is_counted() -> None:
     exec(compile(source, "spin", "exec"), module)  # noqa: S102 -- a function that says it is of the state
     spin = module["spin"]
     assert callable(spin)
+    alarm = signal.getitimer(signal.ITIMER_REAL)
     with phase.looking(seen):
         spin(seen)
+    assert bool(signal.getitimer(signal.ITIMER_REAL)[0]) == bool(alarm[0])
     assert set(seen) == {phase.PHASES["fold"]}
     assert phase.lines(seen, 10.0)[0].endswith("the state")

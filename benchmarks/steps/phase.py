@@ -55,7 +55,10 @@ def phase_of(module: str) -> str | None:
 
 @contextmanager
 def looking(seen: Counter[str]) -> Generator[None]:
-    """Count, while the block runs on the main thread, in which phase it is found; a call of C counts as its caller."""
+    """Count, while the block runs on the main thread, in which phase it is found; a call of C counts as its caller.
+
+    An alarm that somebody else has set waits for the block's end.
+    """
 
     def look(_: int, frame: FrameType | None) -> None:
         while frame is not None:
@@ -66,12 +69,13 @@ def looking(seen: Counter[str]) -> Generator[None]:
             frame = frame.f_back
 
     before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, EVERY, EVERY)
+    others = signal.setitimer(signal.ITIMER_REAL, EVERY, EVERY)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *others)
 
 
 def lines(seen: Counter[str], step_us: float) -> list[str]:

@@ -1,5 +1,7 @@
 """Undo for AI agents: each call is recorded before it runs, and unwound when the run fails."""
 
+from typing import TYPE_CHECKING
+
 from saga_core.answers import (
     AlreadyUndone,
     Compensation,
@@ -10,11 +12,6 @@ from saga_core.answers import (
     Receipt,
     Unknown,
 )
-from saga_core.declaration import Attempt, Call
-from saga_core.engine.action import Action, AsyncAction, compensable, irreversible, read_only, reversible
-from saga_core.engine.context import Step, current_step
-from saga_core.engine.saga import Saga, current_saga
-from saga_core.engine.scope import saga_scope
 from saga_core.errors import (
     ApprovalPending,
     GateRefused,
@@ -27,10 +24,40 @@ from saga_core.errors import (
     StepMismatch,
     StoreError,
 )
-from saga_core.gate import Escalate, Gate, Proposal, Refuse
-from saga_core.inverse import Inverse, inverse
-from saga_core.report import Report
-from saga_core.stores import Store, open_store
+from saga_core.inverse import Inverse, inverse  # not later: the module's import would put it in the function's place
+
+if TYPE_CHECKING:
+    from saga_core.declaration import Attempt, Call
+    from saga_core.engine.action import Action, AsyncAction, compensable, irreversible, read_only, reversible
+    from saga_core.engine.context import Step, current_step
+    from saga_core.engine.saga import Saga, current_saga
+    from saga_core.engine.scope import saga_scope
+    from saga_core.gate import Escalate, Gate, Proposal, Refuse
+    from saga_core.report import Report
+    from saga_core.stores import Store, open_store
+else:
+    _LATER = {
+        "saga_core.declaration": ("Attempt", "Call"),
+        "saga_core.engine.action": ("Action", "AsyncAction", "compensable", "irreversible", "read_only", "reversible"),
+        "saga_core.engine.context": ("Step", "current_step"),
+        "saga_core.engine.saga": ("Saga", "current_saga"),
+        "saga_core.engine.scope": ("saga_scope",),
+        "saga_core.gate": ("Escalate", "Gate", "Proposal", "Refuse"),
+        "saga_core.report": ("Report",),
+        "saga_core.stores": ("Store", "open_store"),
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a name's module when the name is first used: `import saga_core` alone is cheap."""
+        for module, names in _LATER.items():
+            if name in names:
+                value = globals()[name] = getattr(__import__(module, fromlist=[name]), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Action",

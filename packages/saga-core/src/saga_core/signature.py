@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from saga_core.errors import DeclarationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_FREE: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
+_FREE: tuple[Any, ...] = (Any, object)
 _SCALARS = frozenset({str, int, bool, float})
 
 
@@ -58,6 +57,8 @@ def refuse_unrunnable(fn: Any, what: str) -> None:
     Raises:
         DeclarationError: It is no function, or a generator.
     """
+    import inspect  # noqa: PLC0415 -- only who declares something pays for it
+
     if not inspect.isroutine(fn):
         raise DeclarationError(
             f"{what} is put on a {type(fn).__qualname__}, not on a function",
@@ -99,6 +100,8 @@ class Signature:
         Raises:
             DeclarationError: A parameter cannot be recorded by name.
         """
+        import inspect  # noqa: PLC0415 -- as above
+
         self._fn = fn
         self.signature = inspect.signature(fn)
         names: list[str] = []

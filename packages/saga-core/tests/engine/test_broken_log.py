@@ -598,3 +598,28 @@ def test_what_a_savepoint_was_to_undo_is_undone_although_its_end_could_not_be_wr
     assert ended.error is None
     assert world.standing == ["hotel"]
     assert ended.states == ["applied", "undone"]
+
+
+def test_a_conflict_whose_case_could_not_be_opened_is_told_at_the_latest_by_the_commit(
+    store: FileStore, disk: Disk, world: World
+) -> None:
+    tools = declare(world)
+
+    def conflict() -> Conflict:
+        disk.fail_sync = always
+        return Conflict(wrote="ours", found="theirs")
+
+    async def body(saga: Saga) -> None:
+        world.on_undo["flight"].append(conflict)
+        with pytest.raises(ValueError):  # noqa: PT011 -- the block's own
+            async with saga_scope("inner"):
+                await tools.charge("flight")
+                raise ValueError
+        heal(disk)
+
+    ended = in_scope(store, body)
+    assert ended.error is None
+    assert world.standing == ["flight"]
+    assert ended.states == ["conflict"]
+    assert len(ended.saga.report.cases) == 1
+    assert left_open(store) == [ended.saga.id]

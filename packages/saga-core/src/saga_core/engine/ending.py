@@ -185,9 +185,11 @@ async def after_commit(io: Io, session: Session) -> None:
 
 
 def is_unsettled(view: SagaView, step: StepView) -> bool:
-    """Tell whether a commit has to settle the step first: find out about it, or undo it."""
+    """Tell whether a commit has to settle the step first: find out about it, undo it, or tell a person of it."""
     if step.state in OPEN:
         return True
+    if step.state == "conflict":
+        return all(case.step != step.number for case in view.open_cases)
     if step.state == "applied":
         return step.stray or view.is_doomed(step)
     return step.state == "not_landed" and not is_proven(step) and (view.is_doomed(step) or is_reopened(view, step))
