@@ -162,6 +162,18 @@ class SimDisk(System):
         machine.rename_all((folder, name, None))
         machine.leave("unlink", fault)
 
+    def rmdir(self, path: str, /) -> None:
+        machine = self.machine
+        fault = machine.enter("rmdir")
+        number = machine.resolve(path)
+        folder, name = machine.folder_of(path)
+        if number not in machine.folders:
+            raise _error(errno.ENOTDIR, path)
+        if machine.folders[number]:
+            raise _error(errno.ENOTEMPTY, path)
+        machine.rename_all((folder, name, None))
+        machine.leave("rmdir", fault)
+
     def sync_data(self, descriptor: int, /) -> None:
         machine = self.machine
         file = machine.file_of(descriptor)

@@ -83,7 +83,7 @@ def _bury(store: FileStore, saga: str, now: int, by: str | None) -> Tombstone | 
     directory = os.path.dirname(archive.tombstone_path(saga))
     with suppress(FileExistsError):
         store.system.mkdir(directory, 0o700)
-        store.system.sync_dir(archive.path)
+    store.system.sync_dir(archive.path)  # who made it need not have brought its name to the disk
     stone = Tombstone(saga, "erased", now, by)
     archive.write(archive.tombstone_path(saga), tombstone.pack(stone))
     return stone
