@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -15,14 +16,19 @@ from benchmarks.steps import anchor, phase, power, process, rival, stall, start
 from benchmarks.steps.crowd import steps_per_second
 from benchmarks.steps.disk import Disk, store_on
 from benchmarks.steps.isolated import Unavailable
+from saga_core import open_store
+from saga_core.stores.encryption import KEY_SIZE, Encryption
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from saga_core import Store
+
 BARS = {
     "process_step_over_bare": Bar("<=", 30),
     "log_step_over_bare": Bar("<=", 12),
+    "process_step_encrypted_over_bare": Bar("<=", 40),
     "sync_step_over_async_step": Bar("<=", 1.2),
     "power_step_over_sync_1ms": Bar("<=", 1.15),
     "power_step_over_sync_2ms": Bar("<=", 1.10),
@@ -38,6 +44,12 @@ BARS = {
     "large_argument_stall_ms": Bar("<=", 30),
 }
 PARTS = ("process", "power", "scaling", "stall", "start", "peer", "anchors")
+
+
+def encrypted_store(folder: Path) -> Store:
+    """Return a store whose logs are encrypted with a key that is made now."""
+    key = os.urandom(KEY_SIZE)
+    return open_store(f"file:{folder / 'encrypted'}", encryption=Encryption("benchmark", lambda _: key))
 
 
 def scaling(folder: Path, *, quick: bool, rounds: int) -> Iterator[tuple[str, float]]:
@@ -58,7 +70,7 @@ def measured(folder: Path, chosen: argparse.Namespace) -> Iterator[tuple[str, fl
     quick, rounds = chosen.quick, chosen.rounds
     store = store_on(Disk(), folder / "store")
     if "process" in chosen.only:
-        yield from process.figures(store, chunks=2 if quick else 50, rounds=rounds)
+        yield from process.figures(store, encrypted_store(folder), chunks=2 if quick else 50, rounds=rounds)
     if "power" in chosen.only:
         yield from power.figures(folder, turns=1 if quick else 20 * rounds)
     if "scaling" in chosen.only:

@@ -104,7 +104,7 @@ def records(store: Store, intended: Intended, applied: Applied, chunks: int) -> 
     return taken
 
 
-def figures(store: Store, *, chunks: int, rounds: int) -> Iterator[tuple[str, float]]:
+def figures(store: Store, encrypted: Store, *, chunks: int, rounds: int) -> Iterator[tuple[str, float]]:
     """Yield the figures."""
     intended, applied = records_of_a_step(store)
     contenders: dict[str, Callable[[], list[float]]] = {
@@ -112,10 +112,12 @@ def figures(store: Store, *, chunks: int, rounds: int) -> Iterator[tuple[str, fl
         "records": lambda: records(store, intended, applied, chunks),
         "full": lambda: full(store, chunks),
         "full_now": lambda: full_now(store, chunks),
+        "encrypted": lambda: full(encrypted, chunks),
     }
     taken = {name: median(chain(*lists)) for name, lists in in_turn(contenders, rounds=rounds).items()}
     yield "process_step_over_bare", taken["full"] / taken["bare"]
     yield "log_step_over_bare", taken["records"] / taken["bare"]
+    yield "process_step_encrypted_over_bare", taken["encrypted"] / taken["bare"]
     yield "sync_step_over_async_step", taken["full_now"] / taken["full"]
     yield "bare_call_us", taken["bare"] * 1e6
     yield "process_step_us", taken["full"] * 1e6
