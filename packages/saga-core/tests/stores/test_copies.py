@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from saga_core.stores.copies import (
     Contents,
     Copy,
     Name,
+    blanks,
     name_of,
     new_name,
     pack,
@@ -157,3 +159,45 @@ def test_a_name_comes_back_as_it_was_made_and_foreign_ones_are_none() -> None:
     assert name_of("boot.17.00ff") == Name("boot", 17, b"\x00\xff")
     for foreign in ("", "lock", "boot", "boot.x.00", "boot.17.0g"):
         assert name_of(foreign) is None
+
+
+def test_blanking_leaves_no_byte_of_a_sagas_frames_and_every_byte_of_the_others() -> None:
+    salt = os.urandom(8)
+    mine, other = "A" * 26, "B" * 26
+    first, second = os.urandom(300), os.urandom(40)
+    batches = [
+        [Copy(mine, 0, first), Copy(other, 0, second)],
+        [Copy(other, 40, second), Copy(mine, 300, second + first)],
+    ]
+    data = HEADER
+    for batch in batches:
+        data += pack(salt, len(data), batch)
+    data += bytes(100)
+    blanked = bytearray(data)
+    for offset, written in blanks(salt, data, mine) or pytest.fail("it can be read"):
+        blanked[offset : offset + len(written)] = written
+    assert len(blanked) == len(data)
+    assert first not in blanked
+    found = parse(salt, bytes(blanked))
+    assert found.damage is None
+    assert [copy for copy in found.copies if copy.saga == other] == [batches[0][1], batches[1][0]]
+    assert [copy.data for copy in found.copies if copy.saga == mine] == [bytes(300), bytes(340)]
+    assert blanks(salt, data, "C" * 26) == []
+
+
+def test_blanking_reaches_a_torn_copy_and_says_when_it_cannot_tell() -> None:
+    salt = os.urandom(8)
+    mine, frames = "A" * 26, os.urandom(300)
+    data = HEADER + pack(salt, len(HEADER), [Copy(mine, 0, frames)])
+    for size in range(JOURNAL_HEADER, len(data)):
+        torn = data[:size]
+        found = blanks(salt, torn, mine)
+        if found is None:
+            assert mine.encode() in torn
+            assert frames[:8] not in torn
+            continue
+        blanked = bytearray(torn)
+        for offset, written in found:
+            blanked[offset : offset + len(written)] = written
+        assert frames[:8] not in blanked
+        assert len(blanked) == size

@@ -11,10 +11,11 @@ import pytest
 from saga_core import records
 from saga_core.errors import LogDamaged, SagaUnsettled, StoreError
 from saga_core.ids import key_digest, new_saga_id, start_date
-from saga_core.stores import packing
+from saga_core.stores import fork, packing
 from saga_core.stores.erasure import erase
 from saga_core.stores.file import FileStore
 from saga_core.stores.retention import collect
+from saga_core.stores.system import System
 from saga_core.stores.tombstone import Tombstone
 
 from .days import at_noon, contents, files, saga_of, settled_on
@@ -103,6 +104,7 @@ def test_a_damaged_log_can_be_erased_too(store: FileStore, place: Path) -> None:
 def test_a_damaged_pack_is_not_written_anew_and_its_saga_is_shown_to_nobody(store: FileStore, place: Path) -> None:
     saga, other = marked(store, OLD), settled_on(store, OLD, words="kept")
     gc(store)
+    store.close()  # retires its journal
     packed = Path(store.archive.pack_path(OLD))
     data = bytearray(packed.read_bytes())
     with store.archive.open_pack(OLD) or pytest.fail("no pack") as opened:
@@ -133,6 +135,12 @@ def test_what_sqlite_keeps_of_changed_pages_goes_too(store: FileStore, place: Pa
         assert connection.execute("select digest from keys").fetchall() == [(key_digest(KEY),)]
 
 
+def die() -> None:
+    """Lose every lock, as a process does that is killed."""
+    for descriptor in list(fork.descriptors):
+        fork.close(descriptor)
+
+
 def wrong_after_crashes(folder: Path, *, is_packed: bool, by_gc: bool) -> list[str]:
     """Cut an erasure off at each call that changes the disk; return where the next run does not complete it."""
     wrong: list[str] = []
@@ -154,9 +162,12 @@ def wrong_after_crashes(folder: Path, *, is_packed: bool, by_gc: bool) -> list[s
         else:
             assert at > 8
             return wrong
+        die()
+        store = FileStore(str(place), System())
         is_begun = store.tombstone(saga) is not None
         if is_begun and by_gc:
             gc(store)
+            store.tidy()
         elif erase(store, saga, now=2) is None:
             wrong.append(f"{at}: gone without a tombstone")
         where = f"{at}, {system.calls[-1]}"

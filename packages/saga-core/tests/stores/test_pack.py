@@ -152,6 +152,19 @@ def test_a_packed_saga_is_read_like_a_file_and_is_never_open(store: FileStore, b
     assert list(store.done_sagas()) == [saga]
 
 
+def test_an_open_log_of_a_packed_saga_is_a_copy_perhaps_and_is_not_claimed(
+    store: FileStore, begin: Begin, place: Path
+) -> None:
+    saga, path = settled(store, begin)
+    put_in_pack(store, {saga: (pack.LOG, path.read_bytes())})
+    path.rename(place / "open" / path.name)
+    with pytest.raises(LogDamaged, match="it lies in done and in open: a restored copy, perhaps"):
+        store.claim(saga)
+    reading = store.read(saga)
+    assert reading is not None
+    assert reading.damage is not None
+
+
 def test_the_log_of_another_saga_inside_a_pack_is_damage(store: FileStore, begin: Begin) -> None:
     saga, path = settled(store, begin)
     other = new_saga_id()

@@ -19,13 +19,14 @@ from saga_core.errors import LogDamaged, StoreError, StoreFull
 from saga_core.ids import start_date
 from saga_core.stores import pack, packing, place, upkeep
 from saga_core.stores.archive import LOG_SUFFIX, Archive
+from saga_core.stores.boot import boot_id
 from saga_core.stores.pack import Draft
 from saga_core.stores.packing import Left
 
 if TYPE_CHECKING:
     from saga_core.stores.file import FileStore
-    from saga_core.stores.history import History
     from saga_core.stores.pack import Pack
+    from saga_core.stores.store import Reading
 
 NEVER = (
     "journals/, locks and drafts: they serve running processes, and what a journal holds is in the logs",
@@ -116,16 +117,33 @@ class _Backup:
         self._system.sync_dir(os.path.dirname(self._path))
 
     def _copy_unsettled(self, saga: str) -> None:
-        found = self._store.history(saga)
-        if found is None or found.reading.settled:
+        body = self._bytes(saga)
+        if body is None:
             return  # it has ended meanwhile, and is found among the settled ones
-        if _has_ended(found):
+        reading = self._reading(saga)
+        if reading is not None and _has_ended(reading):
             self._ended.setdefault(start_date(saga), []).append(saga)
             return
-        if found.reading.damage is not None:
-            self._leave(f"open/{saga}{LOG_SUFFIX}", f"copied as it stands: {found.reading.damage}")
-        self._copy.write(self._open_path(saga), _as_copy(found))
+        parsed = frame.parse(body, boot=boot_id(), live=reading is not None)
+        damage = parsed.damage if reading is None else reading.damage
+        if damage is not None:
+            self._leave(f"open/{saga}{LOG_SUFFIX}", f"copied as it stands: {damage}")
+        self._copy.write(self._open_path(saga), _as_copy(body, parsed, is_damaged=damage is not None))
         self._open.add(saga)
+
+    def _bytes(self, saga: str) -> bytes | None:
+        """Return the file of a saga that is not put away; None if it is."""
+        while (path := self._store.path_of(saga)) not in {None, self._source.log_path(saga)}:
+            with suppress(FileNotFoundError):  # it was moved meanwhile
+                return self._system.read_file(str(path))
+        return None
+
+    def _reading(self, saga: str) -> Reading | None:
+        """Return what a log says, None where it cannot be read here: its key is missing, perhaps."""
+        try:
+            return self._store.read(saga)
+        except StoreError:
+            return None
 
     def _copy_day(self, date: str) -> None:
         logs, erased = self._source.loose(date)
@@ -181,8 +199,7 @@ class _Backup:
         try:
             descriptor = self._system.open(self._source.log_path(saga), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # it has ended, and still lies among the unsettled ones
-            found = self._store.history(saga)
-            return None if found is None else found.data
+            return self._bytes(saga)
         try:
             body = self._system.read_all(descriptor)
             inode = self._system.fstat(descriptor).st_ino
@@ -211,23 +228,20 @@ class _Backup:
         return os.path.join(self._path, "open", saga + LOG_SUFFIX)
 
 
-def _has_ended(found: History) -> bool:
+def _has_ended(reading: Reading) -> bool:
     """Tell whether a saga is settled whose log still lies among the unsettled ones."""
-    if found.reading.damage is not None:
-        return False
     try:
-        return fold.fold(found.reading.records).is_settled
+        return reading.damage is None and fold.fold(reading.records).is_settled
     except fold.FoldError:
         return False
 
 
-def _as_copy(found: History) -> bytes:
+def _as_copy(body: bytes, parsed: frame.Parsed, *, is_damaged: bool) -> bytes:
     """Return a log up to its last good record, marked as a copy; a damaged one whole."""
-    header = found.parsed.header
-    if header is None:
-        return found.data
-    end = found.parsed.good_end if found.reading.damage is None else len(found.data)
-    return header._replace(inode=0).pack() + found.data[frame.FILE_HEADER : end]
+    if parsed.header is None:
+        return body
+    end = len(body) if is_damaged else parsed.good_end
+    return parsed.header._replace(inode=0).pack() + body[frame.FILE_HEADER : end]
 
 
 def _refusal(what: str) -> StoreError:

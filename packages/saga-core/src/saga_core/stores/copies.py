@@ -131,6 +131,32 @@ def parse(salt: bytes, data: bytes) -> Contents:
     return Contents(copies, words)
 
 
+def blanks(salt: bytes, data: bytes, saga: str) -> list[tuple[int, bytes]] | None:
+    """Return what to write where, so that no byte of a saga's frames can be read in a journal any more.
+
+    The copies stay, with their heads, and hold zeros. None if the saga may be named where nothing can be read.
+    """
+    mark, seed = _MARK + salt[:1], crc32(salt)
+    found: list[tuple[int, bytes]] = []
+    at = JOURNAL_HEADER
+    while at < len(data):
+        copy = _copy_at(data, at, mark, seed)
+        if copy is not None and copy[0] is not None:
+            behind = at + COPY_HEAD + len(copy[0].data)
+        else:
+            behind = _next_head(data, at + 1, mark, seed)
+        if copy is None:
+            if saga.encode() in data[at:behind]:
+                return None
+        else:
+            _, kind, length, name, offset, synced, _ = _HEAD.unpack_from(data, at)
+            if name.decode() == saga:
+                head = _HEAD.pack(mark, kind, length, name, offset, synced, crc32(bytes(length)))
+                found.append((at, head + _CRC.pack(crc32(head, seed)) + bytes(behind - at - COPY_HEAD)))
+        at = behind
+    return found
+
+
 def _is_head(data: bytes, at: int, mark: bytes, seed: int) -> bool:
     if at + COPY_HEAD > len(data) or not data.startswith(mark, at):
         return False

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from saga_core.errors import SagaUnsettled, StoreError
+from saga_core.errors import LogDamaged, SagaUnsettled, StoreError
 from saga_core.ids import start_date
-from saga_core.stores import packing, tombstone, upkeep
+from saga_core.stores import copies, packing, tombstone, upkeep
 from saga_core.stores.tombstone import Tombstone
-
-_logger = logging.getLogger("saga_core.store")
 
 if TYPE_CHECKING:
     from saga_core.stores.file import FileStore
+    from saga_core.stores.system import System
 
 
 def erase(store: FileStore, saga: str, *, now: int, by: str | None = None) -> Tombstone | None:
@@ -33,17 +31,18 @@ def erase(store: FileStore, saga: str, *, now: int, by: str | None = None) -> To
     Raises:
         SagaUnsettled: It is not settled; nothing was erased.
         StoreBusy: Another process has the turn.
-        LogDamaged: The pack of its day is damaged and could not be written anew.
+        LogDamaged: The pack of its day is damaged and could not be written anew, or a damaged journal holds some of it.
         StoreError: The disk failed; some of it may still be there.
     """
     archive = store.archive
     with upkeep.turn(store.system, os.path.dirname(archive.path)):
         try:
             packing.clear_drafts(archive)
-            _tell_of_journals(saga, store.journals_with(saga))
             stone = _bury(store, saga, now, by)
             if stone is not None:
                 packing.drop_erased(archive, start_date(saga))
+                for path in store.journals_with(saga):
+                    _blank(store.system, path, saga)
                 store.control.forget_changes()
         except OSError as error:
             raise StoreError(
@@ -53,15 +52,6 @@ def erase(store: FileStore, saga: str, *, now: int, by: str | None = None) -> To
                 next="repair the disk under the store, then run it again",
             ) from error
     return stone
-
-
-def _tell_of_journals(saga: str, paths: list[str]) -> None:
-    for path in paths:
-        _logger.warning(
-            "saga %s is erased, and readable in %s as long as its process needs that: a minute, or until it ends",
-            saga,
-            path,
-        )
 
 
 def _bury(store: FileStore, saga: str, now: int, by: str | None) -> Tombstone | None:
@@ -87,3 +77,32 @@ def _bury(store: FileStore, saga: str, now: int, by: str | None) -> Tombstone | 
     stone = Tombstone(saga, "erased", now, by)
     archive.write(archive.tombstone_path(saga), tombstone.pack(stone))
     return stone
+
+
+def _blank(system: System, path: str, saga: str) -> None:
+    """Overwrite a saga's frames in a journal that a running process keeps, or that is damaged.
+
+    Its process only writes behind what stands there, and nobody replays the frames of a saga that has a tombstone.
+
+    Raises:
+        LogDamaged: The journal cannot be read where it names the saga.
+    """
+    name = copies.name_of(os.path.basename(path).rpartition(".")[0])
+    try:
+        descriptor = system.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # its process has given it up meanwhile
+    try:
+        blanks = None if name is None else copies.blanks(name.salt, system.read_all(descriptor), saga)
+        for offset, data in blanks or ():
+            system.write_all(descriptor, data, offset)
+        system.sync_data(descriptor)
+    finally:
+        system.close(descriptor)
+    if blanks is None:
+        raise LogDamaged(
+            f"saga {saga} is erased, but {path} may hold records of it where it is damaged",
+            saga_id=saga,
+            world="they can be read there and nowhere else",
+            next="delete that journal once the cases of its process are settled, then run it again",
+        )

@@ -101,7 +101,7 @@ class FileStore:
         self.reserve = Reserve(system, os.path.join(path, "reserve"))
         self.names = Names(system, os.path.join(path, "open"))
         self._journals = Logs(
-            system, os.path.join(path, "journals"), self._path_of, self.archive.is_gone, self._open_path
+            system, os.path.join(path, "journals"), self.path_of, self.archive.is_gone, self._open_path
         )
         self._logs: dict[str, FileLog] = {}
         self._unreliable: frozenset[tuple[str, int]] = frozenset()
@@ -217,10 +217,6 @@ class FileStore:
         # A free file without records is left from a power cut: whoever recovers claims it and puts it away.
         return None if reading.settled or self._is_owned(saga) else reading
 
-    def history(self, saga: str) -> History | None:
-        """Return what the file of a saga says, in whichever place it lies; None for a packed one."""
-        return self._find(saga)
-
     def _in_archive(self, saga: str) -> Reading | None:
         try:
             return self.archive.read(saga) if is_saga_id(saga) else None
@@ -237,7 +233,7 @@ class FileStore:
         """Return what the file of a saga says, in whichever place it lies."""
         if not is_saga_id(saga):
             return None
-        while (path := self._path_of(saga)) is not None:
+        while (path := self.path_of(saga)) is not None:
             try:
                 descriptor = self.system.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
@@ -406,8 +402,8 @@ class FileStore:
     def _done_path(self, saga: str) -> str:
         return f"{self._done}/{start_date(saga)}/{saga}{_SUFFIX}"
 
-    def _path_of(self, saga: str) -> str | None:
-        """Return where the file of a saga lies; None if it lies nowhere."""
+    def path_of(self, saga: str) -> str | None:
+        """Return where the file of a saga lies, settled or not; None if it has none."""
         paths = [*(self._path_in(where, saga) for where in _PLACES), self._done_path(saga)]
         for path in paths * 2:  # twice: it can have been moved to a place that was looked at already
             if self.system.exists(path):
@@ -420,8 +416,10 @@ class FileStore:
         for path in [self._done_path(saga), *(self._path_in(where, saga) for where in reversed(_PLACES))]:
             with suppress(FileNotFoundError, NotADirectoryError):
                 found.setdefault(self.system.stat(path).st_ino, os.path.relpath(os.path.dirname(path), self._path))
+        if self.archive.holds(saga):
+            found[0] = "done"  # packed or erased
         if len(found) > 1:
-            return f"it lies in {' and in '.join(sorted(found.values()))}: a restored copy, perhaps"
+            return f"it lies in {' and in '.join(sorted(set(found.values())))}: a restored copy, perhaps"
         return None
 
     def _no_log(self, saga: str, error: OSError) -> StoreError:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from saga_core.stores.system import System
 
 _logger = logging.getLogger("saga_core.store")
-_DAMAGED = ".damaged"
+DAMAGED = ".damaged"
+"""What a journal that cannot be read is called from then on."""
 
 
 class Logs(NamedTuple):
@@ -58,13 +59,13 @@ def _directories(path: str) -> tuple[str, str]:
 
 def naming(logs: Logs, saga: str) -> list[str]:
     """Return the paths of the journals in which a saga is named."""
-    paths = [_path(logs, name, suffix) for suffix in (copies.SUFFIX, _DAMAGED) for name in names(logs, suffix)]
+    paths = [_path(logs, name, suffix) for suffix in (copies.SUFFIX, DAMAGED) for name in names(logs, suffix)]
     return [path for path in paths if saga.encode() in _bytes(logs, path)]
 
 
 def unreliable(logs: Logs) -> frozenset[tuple[str, int]]:
     """Return the boot and pid of each process whose journal could not be read after a loss of power."""
-    return frozenset((name.boot, name.pid) for name in names(logs, _DAMAGED))
+    return frozenset((name.boot, name.pid) for name in names(logs, DAMAGED))
 
 
 def replay(logs: Logs) -> None:
@@ -112,7 +113,7 @@ def _replay(logs: Logs, found: list[Name]) -> None:
             _logger.critical(
                 "the journal %s is damaged: %s; the sagas of its process become cases", path, damaged[name]
             )
-            logs.system.rename(path, path.removesuffix(copies.SUFFIX) + _DAMAGED)
+            logs.system.rename(path, path.removesuffix(copies.SUFFIX) + DAMAGED)
         else:
             logs.system.unlink(path)
     if found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from saga_core import fold
 from saga_core.errors import LogDamaged, StoreError
-from saga_core.stores import pack
+from saga_core.stores import pack, replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from saga_core.stores.pack import Entry, Pack
     from saga_core.stores.store import Reading
 
-TWICE = "it lies among the unsettled and among the settled sagas: a restored copy, perhaps"
-
 
 class Checked(NamedTuple):
     """One thing that was looked at.
 
     Attributes:
-        kind: An `open` saga, a `done` one, a `packed` one, a `tombstone`, a `pack` or the `control` database.
+        kind: An `open` saga, a `done` one, a `packed` one, a `tombstone`, a `pack`, a damaged `journal` or
+            the `control` database.
         saga: The saga, where it is about one.
         place: Where it lies, from the store's directory on.
         problem: What is wrong with it, in words; None where nothing is.
@@ -48,20 +47,20 @@ def verify(store: FileStore) -> Iterator[Checked]:
     for date in store.archive.dates():
         yield from _files(store, date)
         yield from _pack(store, date)
+    yield from _journals(store)
     yield Checked("control", None, "control.db", store.control.problem())
 
 
 def _unsettled(store: FileStore, saga: str) -> Checked:
+    path = store.path_of(saga)
+    place = "" if path is None else os.path.relpath(os.path.dirname(path), os.path.dirname(store.archive.path))
     try:
         reading = store.read(saga)
     except StoreError as error:
-        return Checked("open", saga, "open", str(error.args[0]))
+        return Checked("open", saga, place, _unreadable(error))
     if reading is None or reading.settled:  # it has no record yet, or has ended meanwhile
-        return Checked("open", saga, "open", None)
-    problem = reading.damage or _misfit(reading)
-    if problem is None and store.archive.holds(saga):
-        problem = TWICE
-    return Checked("open", saga, "open", problem)
+        return Checked("open", saga, place, None)
+    return Checked("open", saga, place, reading.damage or _misfit(reading))
 
 
 def _files(store: FileStore, date: str) -> Iterator[Checked]:
@@ -71,8 +70,8 @@ def _files(store: FileStore, date: str) -> Iterator[Checked]:
         place = os.path.join("done", date)
         try:
             reading = archive.read_file(saga)
-        except OSError as error:
-            yield Checked("done", saga, place, f"it cannot be read: {error.strerror}")
+        except (OSError, StoreError) as error:
+            yield Checked("done", saga, place, _unreadable(error))
             continue
         if reading is not None:  # else it was packed meanwhile
             problem = reading.damage or _misfit(reading)
@@ -97,7 +96,7 @@ def _pack(store: FileStore, date: str) -> Iterator[Checked]:
     except LogDamaged as damage:
         yield Checked("pack", None, place, str(damage.args[0]))
     except OSError as error:
-        yield Checked("pack", None, place, f"it cannot be read: {error.strerror}")
+        yield Checked("pack", None, place, _unreadable(error))
 
 
 def _packed(store: FileStore, found: Pack, entry: Entry, place: str) -> Checked:
@@ -109,12 +108,27 @@ def _packed(store: FileStore, found: Pack, entry: Entry, place: str) -> Checked:
         return Checked(kind, saga, place, str(damage.args[0]))
     if entry.kind != pack.LOG:
         return Checked(kind, saga, place, None)
-    reading = store.archive.judge(body, saga, None)
+    try:
+        reading = store.archive.judge(body, saga, None)
+    except StoreError as error:
+        return Checked(kind, saga, place, _unreadable(error))
     problem = reading.damage or _misfit(reading)
     with suppress(FileNotFoundError):
         if problem is None and store.system.read_file(store.archive.log_path(saga)) != body:
             problem = "its log also lies there as a file, with other bytes"
     return Checked(kind, saga, place, problem)
+
+
+def _journals(store: FileStore) -> Iterator[Checked]:
+    directory = os.path.join(os.path.dirname(store.archive.path), "journals")
+    for name in sorted(store.archive.names_in(directory)):
+        if name.endswith(replay.DAMAGED):
+            words = "damaged before it was replayed: the unsettled sagas of its process are cases"
+            yield Checked("journal", None, os.path.join("journals", name), words)
+
+
+def _unreadable(error: OSError | StoreError) -> str:
+    return f"it cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error.args[0])
 
 
 def _misfit(reading: Reading) -> str | None:
