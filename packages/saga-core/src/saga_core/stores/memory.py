@@ -39,22 +39,28 @@ class _MemoryLog:
         return len(self._payloads)
 
     def sync(self, position: int) -> None:
-        pass
+        if position > len(self._payloads):
+            raise StoreError(
+                f"the log of saga {self.saga} ends at {len(self._payloads)}: nothing at {position} is proven",
+                saga_id=self.saga,
+            )
 
     def sync_soon(self) -> None:
         pass
 
     def release(self) -> None:
-        self._released = True
-        self.store.give_up(self.saga, "open")
+        self._give_up("open")
 
     def park(self, place: Literal["suspended", "cases"]) -> None:
-        self._released = True
-        self.store.give_up(self.saga, place)
+        self._give_up(place)
 
     def settle(self) -> None:
-        self._released = True
-        self.store.give_up(self.saga, "done")
+        self._give_up("done")
+
+    def _give_up(self, place: Place) -> None:
+        if not self._released:
+            self._released = True
+            self.store.give_up(self.saga, place)
 
 
 class MemoryStore:
@@ -74,6 +80,8 @@ class MemoryStore:
 
     def create(self, saga: str) -> Log:
         with self._lock:
+            if saga in self._logs:
+                raise StoreError(f"saga {saga} has a log already", saga_id=saga, world="nothing was opened")
             payloads = self._logs[saga] = []
             self._owned.add(saga)
             self._places[saga] = "open"
@@ -114,7 +122,7 @@ class MemoryStore:
             return sorted(saga for saga in self._logs if self._places[saga] in places)
 
     def sync_later(self, wanted: Sequence[tuple[Log, int]], done: Callable[[list[BaseException | None]], None]) -> None:
-        done([None for _ in wanted])
+        done([_problem(log, position) for log, position in wanted])
 
     def tidy(self) -> None:
         pass
@@ -141,3 +149,11 @@ class MemoryStore:
         with self._lock:
             self._owned.discard(saga)
             self._places[saga] = place
+
+
+def _problem(log: Log, position: int) -> BaseException | None:
+    try:
+        log.sync(position)
+    except StoreError as problem:
+        return problem
+    return None

@@ -1,4 +1,4 @@
-"""What the engine asks of a store; memory, file and, later, PostgreSQL answer it."""
+"""What the engine asks of a store; `saga_core.conformance.store` holds the scenarios that prove one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Log(Protocol):
         """Return when everything below `position` is on disk; blocks.
 
         Raises:
-            StoreError: That is not proven.
+            StoreError: That is not proven, or so much was never written.
         """
         ...
 
@@ -105,7 +105,7 @@ class Backend(Store, Protocol):
         """Return the empty log of a new saga, owned by the caller.
 
         Raises:
-            StoreError: The place is missing, read-only, full or not fit for logs.
+            StoreError: The saga has a log, or the place is missing, read-only, full or not fit for logs.
         """
         ...
 
@@ -129,11 +129,11 @@ class Backend(Store, Protocol):
         ...
 
     def sync_later(self, wanted: Sequence[tuple[Log, int]], done: Callable[[list[BaseException | None]], None]) -> None:
-        """Call `done`, perhaps from another thread, when `sync` has returned or raised for each log; never blocks.
+        """Call `done` once, from here or another thread, when `sync` has returned or raised for each; never blocks.
 
         Args:
             wanted: Logs of this store and their positions.
-            done: Is given the problem of each, None where it is on disk.
+            done: Is given the problem of each, in their order, None where it is on disk.
         """
         ...
 

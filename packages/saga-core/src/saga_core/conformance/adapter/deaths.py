@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import pickle
 import signal
@@ -12,9 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 from saga_core.conformance.adapter.actions import charge, reserve
 from saga_core.conformance.adapter.ledger import DEATH, PATIENCE
-from saga_core.conformance.adapter.scenario import call, expect
+from saga_core.conformance.adapter.scenario import call
 from saga_core.conformance.adapter.script import Script
 from saga_core.conformance.adapter.victim import Orders
+from saga_core.conformance.expectation import expect
+from saga_core.conformance.twin import Twin
 from saga_core.recovery import recover
 
 if TYPE_CHECKING:
@@ -41,10 +42,8 @@ def a_run_killed_after_its_second_effect_landed_is_undone_once_by_recovery(stage
 
 def _kill(stage: Stage, when: Literal["before", "after"]) -> None:
     """Play the harness in another process, which is killed at its second effect."""
-    kind = type(stage.harness)
     script = Script([[call(charge, "a", amount=5)], [call(reserve, "b")], "all done"])
-    state = pickle.dumps(vars(stage.harness))
-    orders = Orders(inspect.getfile(kind), kind.__module__, kind.__qualname__, state, stage.form, stage.store, script)
+    orders = Orders(Twin.of(stage.harness), stage.form, stage.store, script)
     ended = subprocess.run(
         [sys.executable, "-c", _START],
         input=pickle.dumps(orders),

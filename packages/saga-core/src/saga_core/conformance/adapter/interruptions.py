@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from saga_core.conformance.adapter.actions import charge, linger, reserve, slow
 from saga_core.conformance.adapter.ledger import PATIENCE
-from saga_core.conformance.adapter.scenario import call, expect
+from saga_core.conformance.adapter.scenario import call
 from saga_core.conformance.adapter.script import Script
+from saga_core.conformance.expectation import expect
 
 if TYPE_CHECKING:
     from saga_core.conformance.adapter.scenario import Stage

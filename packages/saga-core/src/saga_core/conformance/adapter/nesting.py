@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from saga_core import saga_scope
 from saga_core.conformance.adapter.actions import charge, reserve
-from saga_core.conformance.adapter.scenario import ModelFailed, call, expect, expect_unchanged
+from saga_core.conformance.adapter.scenario import ModelFailed, call, expect_unchanged
 from saga_core.conformance.adapter.script import Script
+from saga_core.conformance.expectation import expect
 
 if TYPE_CHECKING:
     from collections.abc import Callable

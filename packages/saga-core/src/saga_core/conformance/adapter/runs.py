@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from saga_core import codec
 from saga_core.conformance.adapter.actions import charge, flaky, reserve, wire
-from saga_core.conformance.adapter.scenario import ModelFailed, call, expect
+from saga_core.conformance.adapter.scenario import ModelFailed, call
+from saga_core.conformance.expectation import expect
 from saga_core.records import EMPTY
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from saga_core import fold, open_store
 from saga_core.conformance.adapter.ledger import told_of
 from saga_core.conformance.adapter.script import Script, ToolCall
+from saga_core.conformance.expectation import expect
 from saga_core.stores.store import Backend
 
 if TYPE_CHECKING:
@@ -114,16 +115,6 @@ def call(tool: Tool, item: str, **args: Any) -> ToolCall:
     """Return the model's call of one of the suite's actions."""
     asked: Mapping[str, Any] = {"item": item, **args}
     return ToolCall(tool.__name__, asked)
-
-
-def expect(holds: object, words: str) -> None:
-    """Raise where something does not hold; an `assert` would be silent under `python -O`.
-
-    Raises:
-        AssertionError: It does not hold.
-    """
-    if not holds:
-        raise AssertionError(words)
 
 
 def expect_unchanged(error: BaseException, raised: BaseException) -> None:
