@@ -145,7 +145,7 @@ class RollbackIncomplete(SagaError):
 
 
 class CommitUnknown(SagaError):
-    """The commit record was handed to the disk and its durability is not proven: recovery decides from the file."""
+    """The block ended before its commit was proven to be on the disk: until it is, recovery decides from the file."""
 
     code = "SG306"
 

@@ -13,13 +13,17 @@ from typing import Any
 import pytest
 
 from saga_core import (
+    Attempt,
+    Landed,
     Saga,
     Store,
+    Unknown,
     open_store,
     saga_scope,
 )
 from saga_core.engine import recall
 from saga_core.engine.session import Session
+from saga_core.errors import CommitUnknown, RollbackIncomplete
 from saga_core.stores import fork
 
 from .world import Declined, Lost, World, declare, decline, done, eventually, in_plain_scope, in_scope, lose
@@ -85,6 +89,52 @@ def test_an_inverse_that_hangs_holds_up_the_block_no_longer_than_its_limits(
         asyncio.run(main())
     assert sagas[0].report.state == "rolled_back"
     assert len(world.keys["flight"]) == len(world.keys["hotel"]) == 1
+
+
+@pytest.mark.parametrize("form", ["plain", "async"])
+@pytest.mark.parametrize("decision", ["commit", "rollback"])
+def test_a_block_that_is_left_before_its_commit_or_rollback_does_not_look_like_success(
+    world: World,
+    file_store: Store,
+    form: str,
+    decision: str,
+    go: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If the process died now, recovery would undo what the caller took for committed."""
+    monkeypatch.setattr(recall, "_SETTLE_WITHIN", 0.05)
+    can_tell = threading.Event()
+
+    async def probe(attempt: Attempt) -> Any:
+        if not can_tell.is_set():
+            return Unknown("not yet")
+        return Landed({"id": world.find(attempt.key), "item": "flight"})
+
+    tools = declare(world, probe=probe)
+    world.after["flight"].append(lose)
+    world.on_undo["flight"].append(lambda: hang(go))
+
+    def body(saga: Saga) -> None:
+        tools.charge_now("hotel")
+        with pytest.raises(Lost):
+            tools.charge_now("flight")
+        can_tell.set()
+        if decision == "rollback":
+            saga.rollback("no")
+
+    async def async_body(saga: Saga) -> None:
+        await tools.charge("hotel")
+        with pytest.raises(Lost):
+            await tools.charge("flight")
+        can_tell.set()
+        if decision == "rollback":
+            saga.rollback("no")
+
+    limits: dict[str, Any] = {"drain_timeout": SHORT, "unwind_timeout": SHORT}
+    is_plain = form == "plain"
+    ended = in_plain_scope(file_store, body, **limits) if is_plain else in_scope(file_store, async_body, **limits)
+    assert isinstance(ended.error, CommitUnknown if decision == "commit" else RollbackIncomplete)
+    assert ended.error.saga_id == ended.saga.id
 
 
 @pytest.mark.parametrize("form", ["plain", "async"])

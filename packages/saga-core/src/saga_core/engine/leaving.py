@@ -12,6 +12,7 @@ from saga_core.engine import janitor
 from saga_core.engine.ending import end, is_unsettled
 from saga_core.engine.io import ASYNC, SYNC, drive
 from saga_core.engine.notes import note
+from saga_core.errors import CommitUnknown, RollbackIncomplete
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,8 +73,7 @@ def _end_aside(node: Node, error: BaseException | None, limits: Limits) -> SagaE
         node.session.stop()
         raise
     if not in_time:
-        _say_late(node, error)
-        return None
+        return _late(node, error)
     if failure:
         raise failure[0]
     return box[0]
@@ -116,9 +116,9 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
             node.cancel()
     if ending.done():
         disarm()
+        problem = None if ending.cancelled() else ending.result()
     else:
-        _say_late(node, error)
-    problem = ending.result() if ending.done() and not ending.cancelled() else None
+        problem = _late(node, error)
     if cancelled is not None and error is None:
         raise cancelled
     if cancelled is not None:
@@ -197,6 +197,26 @@ def _pass_on(node: Node) -> None:
         janitor.take(node.session, None)
 
 
-def _say_late(node: Node, error: BaseException | None) -> None:
+def _late(node: Node, error: BaseException | None) -> SagaError | None:
+    """Tell that the ending goes on in the background: by a note, or by the error of a block that has none."""
+    session = node.session
     if error is not None:
-        note(error, f"saga {node.session.saga_id}: still unwinding in the background (see saga.report)")
+        note(error, f"saga {session.saga_id}: still unwinding in the background (see saga.report)")
+        return None
+    if node.decision is not None and node.decision[0] == "rollback":
+        return RollbackIncomplete(
+            "the rollback is not complete yet, and goes on in the background",
+            saga_id=session.saga_id,
+            world="what is not undone yet stands",
+            next="look at saga.report, or give the end more time: unwind_timeout=",
+            report=session.report(),
+        )
+    if node.parent is not None:
+        return None
+    what = "commit" if node.decision is None else "suspension"
+    return CommitUnknown(
+        f"the scope's {what} is not on the disk yet, and goes on in the background",
+        saga_id=session.saga_id,
+        world="everything that landed stands; if this process dies before, it is undone",
+        next="look at saga.report, or give the end more time: drain_timeout=, unwind_timeout=",
+    )
