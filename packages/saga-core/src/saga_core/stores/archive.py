@@ -181,6 +181,12 @@ class Archive:
                 for entry in found.entries(newest_first=True):
                     if entry.kind == kind:
                         yield entry.saga
+        except OSError as error:
+            raise StoreError(
+                f"the settled sagas of {date} cannot be listed: {error.strerror}",
+                world="nothing was done",
+                next="look at the disk and at the rights of its directories",
+            ) from error
         except LogDamaged as damage:
             _logger.error("the sagas of %s are not all listed: %s", date, damage.args[0])  # noqa: TRY400 -- it says all
 

@@ -176,6 +176,7 @@ class Committer:
             return False
         try:
             journal.write([Copy(one.log.saga, one.start, one.data) for one in small])
+            journal.has_adopted |= any(one.log.is_adopted for one in small)
         except OSError as error:
             _logger.warning("the journal %s failed, each log is synced by itself: %s", journal.path, error.strerror)
             self._journal = None
@@ -222,7 +223,11 @@ class Committer:
             self._retiring.append(thread)
 
     def _bring(self, journal: Journal) -> bool:
-        if replay.retire(self._logs, journal.path, journal.sagas, self._failed_so_far):
+        def is_doubtful() -> bool:
+            # A former owner's process may have failed to sync an adopted log, and only that process was told.
+            return journal.has_adopted or self._failed_so_far()
+
+        if replay.retire(self._logs, journal.path, journal.sagas, is_doubtful):
             return True
         self._has_failed = True
         return False

@@ -94,7 +94,7 @@ class FileStore:
         self.encryption = encryption
         self.identity = place.prepare(system, path)
         self._path = path
-        self._stat = system.stat(path)
+        self._stat = self._looked(path)
         self._done = os.path.join(path, "done")
         self.control = Control(system, path)
         self.archive = Archive(system, self._done, self.identity, encryption)
@@ -104,10 +104,21 @@ class FileStore:
             system, os.path.join(path, "journals"), self.path_of, self.archive.is_gone, self._open_path
         )
         self._logs: dict[str, FileLog] = {}
+        self._dates: set[str] = set()
         self._unreliable: frozenset[tuple[str, int]] = frozenset()
         self._replay()
         self.committer = Committer(self._journals)
         fork.watch(self)
+
+    def _looked(self, path: str) -> os.stat_result:
+        try:
+            return self.system.stat(path)
+        except OSError as error:
+            raise StoreError(
+                f"no store can be used at {path}: {error.strerror}",
+                world="nothing was opened",
+                next="look at the disk under it",
+            ) from error
 
     def _replay(self) -> None:
         try:
@@ -207,7 +218,7 @@ class FileStore:
 
     def read(self, saga: str) -> Reading | None:
         found = self._find(saga)
-        if found is None or (found.reading.settled and self.archive.is_erased(saga)):
+        if found is None or (found.reading.settled and self._is_erased(saga)):
             return self._in_archive(saga)
         reading = found.reading
         if not reading.settled:
@@ -216,6 +227,12 @@ class FileStore:
             return reading
         # A free file without records is left from a power cut: whoever recovers claims it and puts it away.
         return None if reading.settled or self._is_owned(saga) else reading
+
+    def _is_erased(self, saga: str) -> bool:
+        try:
+            return self.archive.is_erased(saga)
+        except OSError as error:
+            raise self._no_log(saga, error) from error
 
     def _in_archive(self, saga: str) -> Reading | None:
         try:
@@ -233,7 +250,7 @@ class FileStore:
         """Return what the file of a saga says, in whichever place it lies."""
         if not is_saga_id(saga):
             return None
-        while (path := self.path_of(saga)) is not None:
+        while (path := self._where(saga)) is not None:
             try:
                 descriptor = self.system.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
@@ -349,18 +366,28 @@ class FileStore:
         """Move a settled saga's file; where that fails it stays, and the next who looks moves it. Called by the log."""
         path, target = self._path_in(source, saga), self._done_path(saga)
         try:
-            try:
-                self.system.rename(path, target)
-            except FileNotFoundError:
-                with suppress(FileExistsError):
-                    self.system.mkdir(os.path.dirname(target), 0o700)
-                self.system.rename(path, target)
+            self._rename_away(path, target)
         except OSError as error:
             _logger.warning("the log of saga %s is settled and stays in %s: %s", saga, self._path, error.strerror)
 
+    def _rename_away(self, path: str, target: str) -> None:
+        date = os.path.dirname(target)
+        if date in self._dates:
+            with suppress(FileNotFoundError):  # the day was packed, and its directory removed
+                self.system.rename(path, target)
+                return
+        with suppress(FileExistsError):
+            self.system.mkdir(date, 0o700)
+        self.system.sync_dir(self._done)  # first: a log must not be moved to where no name on disk leads
+        self._dates.add(date)
+        self.system.rename(path, target)
+
     def tidy(self) -> None:
         """Bring to the disk what processes that are gone left to their journals, and delete these."""
-        replay.retire_dead(self._journals)
+        try:
+            replay.retire_dead(self._journals)
+        except OSError as error:
+            _logger.warning("what is left of journals in %s stays: %s", self._path, error.strerror)
 
     def journals_with(self, saga: str) -> list[str]:
         """Return the journals that still hold records of a saga when this process's own and the dead ones are gone.
@@ -410,7 +437,19 @@ class FileStore:
                 return path
         return None
 
+    def _where(self, saga: str) -> str | None:
+        try:
+            return self.path_of(saga)
+        except OSError as error:
+            raise self._no_log(saga, error) from error
+
     def _twin_of(self, saga: str) -> str | None:
+        try:
+            return self._twin(saga)
+        except OSError as error:
+            raise self._no_log(saga, error) from error
+
+    def _twin(self, saga: str) -> str | None:
         """Return words if a saga's log lies in two places; one that is just being moved is one file in both."""
         found: dict[int, str] = {}
         for path in [self._done_path(saga), *(self._path_in(where, saga) for where in reversed(_PLACES))]:

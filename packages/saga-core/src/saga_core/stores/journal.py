@@ -35,6 +35,7 @@ class Journal:
         path: Where it lies.
         sagas: Whose frames it holds.
         since: When it was begun, on the monotonic clock.
+        has_adopted: Some of them belonged to another process before.
     """
 
     def __init__(self, system: System, directory: str) -> None:
@@ -51,6 +52,7 @@ class Journal:
         draft = os.path.join(directory, str(name) + ".new")
         self.sagas: set[str] = set()
         self.since = time.monotonic()
+        self.has_adopted = False
         self._descriptor = lock.create(system, draft)
         try:
             system.preallocate(self._descriptor, _AHEAD)

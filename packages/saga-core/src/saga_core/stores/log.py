@@ -64,6 +64,7 @@ class FileLog:
         self.end = len(self._header)
         self.durable = 0
         self.is_given_up = False
+        self.is_adopted = False
         self._crc = self._seal.seed
         self._epoch = 1
         self._seq = 0
@@ -85,6 +86,7 @@ class FileLog:
         What stands behind it is cut off by the first append, not before. What its writer did not prove to be on disk is
         written again before the next sync: a failed sync of his may have marked pages clean that never got there.
         """
+        self.is_adopted = True
         self._is_ready = False
         self._must_rewrite = True
         self._seq = found.seq
@@ -203,7 +205,11 @@ class FileLog:
         """
         with self._lock:
             self._refuse_unusable("its newest records may be lost")
-            if self._system.fstat(self._descriptor).st_nlink == 0:
+            try:
+                is_deleted = self._system.fstat(self._descriptor).st_nlink == 0
+            except OSError as error:
+                raise self._error(f"could not be synced: {error.strerror}", "its newest records may be lost") from error
+            if is_deleted:
                 self._lost = "was deleted while the saga ran"
                 self._is_ready = False
                 raise self._error(self._lost, "its records are in no file any more")

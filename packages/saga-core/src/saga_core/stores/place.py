@@ -56,13 +56,16 @@ def prepare(system: System, path: str) -> str:
         made = _make(system, path)
         _refuse_foreign(system, path)
         identity_path = os.path.join(path, "store")
-        if not system.exists(identity_path):
+        if system.exists(identity_path):
+            system.sync_dir(path)  # its maker may have been killed ahead of that
+        else:
             _write_once(system, path, ".gitignore", b"*\n")
             for name in DIRECTORIES:
                 with suppress(FileExistsError):
                     system.mkdir(os.path.join(path, name), 0o700)
             for directory in made or [path]:
                 system.sync_dir(os.path.dirname(directory))
+            system.sync_dir(path)
             # Last: where it stands, all the rest is on disk.
             _write_once(system, path, "store", os.urandom(_IDENTITY_DIGITS // 2).hex().encode() + b"\n")
         identity = _read(system, identity_path)

@@ -131,13 +131,16 @@ def _extend(logs: Logs, saga: str, held: list[Copy]) -> str | None:
         path = logs.new(saga)
     descriptor = system.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        parsed = frame.parse(system.read_all(descriptor), boot="")
+        found = system.read_all(descriptor)
+        parsed = frame.parse(found, boot="")
         inode = system.fstat(descriptor).st_ino
         if parsed.header is not None and parsed.header.inode != inode:
             return path  # a copy of the log that was made from it: it is left as it is, for a person
         for copy in held:
-            if copy.offset + len(copy.data) > parsed.good_end:
-                data = copy.data if copy.offset else _with_inode(copy.data, inode)
+            data = copy.data if copy.offset else _with_inode(copy.data, inode)
+            end = copy.offset + len(data)
+            # What stands there is written, too: perhaps in the page cache alone, by a replay whose sync failed.
+            if end > parsed.good_end or found[copy.offset : end] == data:
                 system.write_all(descriptor, data, copy.offset)
         system.sync_data(descriptor)
     finally:
