@@ -137,11 +137,13 @@ def picks(found: Doubt, limit: int, dice: random.Random) -> list[Pick]:
     if found.outcomes <= limit:
         lengths = [range(len(found.sizes)), *(range(len(versions)) for versions in found.sectors.values())]
         return list(itertools.product(*lengths))
-    chosen = dict.fromkeys(_shapes(found))
+    shapes = list(dict.fromkeys(_shapes(found)))
+    chosen = dict.fromkeys([*shapes[:3], *dice.sample(shapes[3:], max(0, min(len(shapes) - 3, limit // 2)))])
     lengths = [len(found.sizes), *(len(versions) for versions in found.sectors.values())]
     while len(chosen) < limit:
-        chosen[tuple(dice.randrange(length) for length in lengths)] = None
-    return list(chosen)[: max(limit, 2)]
+        size = dice.choice((lengths[0] - 1, dice.randrange(lengths[0])))
+        chosen[(size, *(dice.randrange(length) for length in lengths[1:]))] = None
+    return list(chosen)
 
 
 def _shapes(found: Doubt) -> Iterator[Pick]:

@@ -46,10 +46,12 @@ class Renaming(NamedTuple):
     """A change of names that reaches the platter as one: each name of a directory, and the inode it has then.
 
     Attributes:
+        inode: What was named, moved or unlinked.
         names: Directory, name and inode; None where the name is gone.
         state: In doubt, proven by a sync of one of its directories, or in doubt for good after a failed one.
     """
 
+    inode: int
     names: tuple[tuple[int, str, int | None], ...]
     state: Literal["open", "proven", "lost"] = "open"
 
@@ -92,6 +94,7 @@ class File:
     changes: list[Change] = field(default_factory=list[Change])
     links: int = 0
     touched: int = 0
+    errors: int = 0
     content: Content | None = None
 
     def write(self, at: int, data: bytes, now: int) -> None:
@@ -118,6 +121,7 @@ class File:
 
     def fail_sync(self) -> None:
         """Believe the cache to be on the platter although it is not."""
+        self.errors += 1
         if self.changes:
             self.changes.append(Change("failed"))
             self.content = None
@@ -136,11 +140,12 @@ class File:
 
 @dataclass
 class Descriptor:
-    """An open file, or an open directory where `file` is None."""
+    """An open file; `errors` are those of its file's syncs that it knows of: each open file is told of each once."""
 
     process: str
     file: File
     lock: Literal["", "shared", "exclusive"] = ""
+    errors: int = 0
 
 
 class Machine:
@@ -153,9 +158,11 @@ class Machine:
         moments: The machine behind each call that changed it; kept only while `is_watched`.
         fault: What befalls which call.
         is_struck: The fault has befallen one.
+        is_calm: No interrupt comes.
         forgives: A directory's sync that fails leaves its names to the next one, as journalling file systems do that
             can go on at all. Else they stay in doubt for good, which only the process that met the error can know.
         before: What another process does ahead of the call of a number; its own calls are not numbered.
+        told: What had been promised when the machine came back.
         tell: Returns what the running program has been promised so far.
     """
 
@@ -167,8 +174,10 @@ class Machine:
         self.is_watched = False
         self.fault: Fault | None = None
         self.is_struck = False
+        self.is_calm = False
         self.forgives = False
         self.before: dict[int, Callable[[], None]] = {}
+        self.told: object = None
         self.tell: Callable[[], object] = lambda: None
         self.files: dict[int, File] = {}
         self.folders: dict[int, dict[str, int]] = {_ROOT: {}}
@@ -176,6 +185,7 @@ class Machine:
         self.renamings: list[Renaming] = []
         self.keys: dict[tuple[str, int], str] = {}
         self.descriptors: dict[int, Descriptor] = {}
+        self._names: tuple[dict[int, dict[str, int]], dict[int, dict[str, int]], tuple[Renaming, ...]] | None = None
         self._clock = 1_700_000_000_000_000_000
         self._next = _ROOT
         self._left = 0
@@ -224,7 +234,7 @@ class Machine:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             case "eintr":
                 raise OSError(errno.EINTR, os.strerror(errno.EINTR))
-            case "interrupt_before":
+            case "interrupt_before" if not self.is_calm:
                 raise KeyboardInterrupt
             case _:
                 return kind
@@ -237,24 +247,47 @@ class Machine:
         """
         if self.is_watched:
             self.mark(name, torn)
-        if fault == "interrupt_behind":
+        if fault == "interrupt_behind" and not self.is_calm:
             raise KeyboardInterrupt
+
+    def note(self, name: str) -> None:
+        """Keep this moment, if they are kept: something changed outside the disk."""
+        if self.is_watched:
+            self.mark(name)
 
     def mark(self, name: str, torn: tuple[int, int, bytes] | None = None) -> None:
         """Keep this moment."""
-        moment = Moment(
+        self.moments.append(self.look(name, torn))
+
+    def look(self, name: str = "", torn: tuple[int, int, bytes] | None = None) -> Moment:
+        """Return this moment."""
+        return Moment(
             self.boot,
             self.calls,
             name,
             {number: file.look() for number, file in self.files.items()},
-            {number: dict(names) for number, names in self.folders.items()},
-            {number: dict(names) for number, names in self.proven.items()},
-            tuple(self.renamings),
+            *self._look_at_names(),
             dict(self.keys),
             self.tell(),
             torn,
         )
-        self.moments.append(moment)
+
+    def _look_at_names(
+        self,
+    ) -> tuple[dict[int, dict[str, int]], dict[int, dict[str, int]], tuple[Renaming, ...]]:
+        if self._names is None:
+            folders = {number: dict(names) for number, names in self.folders.items()}
+            proven = {number: dict(names) for number, names in self.proven.items()}
+            self._names = (folders, proven, tuple(self.renamings))
+        return self._names
+
+    def come_back_as(self, other: Machine) -> None:
+        """Stop, and go on with another machine's boot and disk."""
+        self.boot = other.boot
+        self.files, self.folders, self.proven = other.files, other.folders, other.proven
+        self.renamings = other.renamings
+        self._names = None
+        self.descriptors.clear()
 
     def file_of(self, descriptor: int) -> File:
         """Return what a descriptor stands for."""
@@ -302,15 +335,18 @@ class Machine:
 
     def rename_all(self, *names: tuple[int, str, int | None]) -> None:
         """Change names in the cache, as one."""
+        self._names = None
+        inode = next((number for _, _, number in names if number is not None), 0)
         for folder, name, number in names:
             old = self.folders[folder].pop(name, None)
             if old in self.files:
                 self.files[old].links -= 1
+                inode = inode or old
             if number is not None:
                 self.folders[folder][name] = number
                 if number in self.files:
                     self.files[number].links += 1
-        self.renamings.append(Renaming(names))
+        self.renamings.append(Renaming(inode, names))
 
     def make_file(self) -> File:
         """Return a new file without a name."""
@@ -320,6 +356,7 @@ class Machine:
 
     def make_folder(self) -> int:
         """Return the inode of a new directory without a name."""
+        self._names = None
         number = self._new_number()
         self.folders[number] = {}
         self.proven[number] = {}
@@ -335,9 +372,13 @@ class Machine:
         """Bring a directory's names to the platter, or fail to."""
         if fails and self.forgives:
             return
+        self._names = None
         state: Literal["lost", "proven"] = "lost" if fails else "proven"
-        for index, renaming in enumerate(self.renamings):
-            if renaming.state == "open" and any(folder == number for folder, _, _ in renaming.names):
+        met: set[int] = set()
+        for index, renaming in reversed([*enumerate(self.renamings)]):
+            if any(folder == number for folder, _, _ in renaming.names):
+                met.add(renaming.inode)  # with what befell the same inode before
+            if renaming.state == "open" and renaming.inode in met:
                 self.renamings[index] = renaming._replace(state=state)
         while self.renamings and self.renamings[0].state == "proven":
             apply(self.renamings.pop(0), self.proven)
@@ -345,7 +386,7 @@ class Machine:
     def open_descriptor(self, process: str, file: File) -> int:
         """Return the number of a new open file; no number is used twice, so that a stale one is found out."""
         descriptor = _descriptors.take()
-        self.descriptors[descriptor] = Descriptor(process, file)
+        self.descriptors[descriptor] = Descriptor(process, file, errors=file.errors)
         return descriptor
 
     def close(self, descriptor: int) -> None:

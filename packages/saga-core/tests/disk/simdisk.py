@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
+class WouldWait(Exception):
+    """A process waits for a lock that another one holds; on the stage, where one acts at a time, it would for ever."""
+
+
 # The real table holds functions of `os`; here each is a method, of the same arguments.
 # pyright: reportIncompatibleMethodOverride=false
 class SimDisk(System):
@@ -61,6 +65,8 @@ class SimDisk(System):
         written = bytes(data)
         if fault == "short":
             written = written[: max(1, len(written) // 2)]
+        if not written:
+            return 0  # and the file is no longer than it was
         file.write(offset, written, machine.now)
         machine.leave("pwrite", fault, (file.number, offset, written))
         return len(written)
@@ -93,7 +99,7 @@ class SimDisk(System):
                 if is_shared and other.lock == "shared":
                     continue
                 if not how & fcntl.LOCK_NB:
-                    raise AssertionError(f"{self.process} would wait for {other.process} for ever")
+                    raise WouldWait(f"{self.process} waits for {other.process}")
                 raise _error(errno.EWOULDBLOCK)
         mine.lock = "shared" if is_shared else "exclusive"
 
@@ -176,15 +182,20 @@ class SimDisk(System):
 
     def sync_data(self, descriptor: int, /) -> None:
         machine = self.machine
-        file = machine.file_of(descriptor)
+        opened = machine.open_file(descriptor)
+        file = opened.file
         try:
             fault = machine.enter("sync_data")
         except OSError:
             file.fail_sync()
+            opened.errors = file.errors
             machine.leave("sync_data")
             raise
         file.sync()
         machine.leave("sync_data", fault)
+        if opened.errors < file.errors:
+            opened.errors = file.errors
+            raise _error(errno.EIO)
 
     def sync_dir(self, path: str) -> None:
         machine = self.machine

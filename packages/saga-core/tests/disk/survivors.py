@@ -70,7 +70,10 @@ class Doubts:
 
 def losses(moment: Moment, doubts: Doubts, limit: int, dice: random.Random) -> Iterator[Survivor]:
     """Yield states after a loss of power, at most about so many; all of them if they are fewer."""
-    chosen = _names(sum(renaming.state != "proven" for renaming in moment.renamings), limit, dice)
+    if not limit:
+        return
+    doubted = [renaming.inode for renaming in moment.renamings if renaming.state != "proven"]
+    chosen = list(dict.fromkeys(_in_order(names, doubted) for names in _names(len(doubted), limit, dice)))
     each = max(2, limit // len(chosen))
     for names in chosen:
         reached = _reached(_folders(moment, names), moment)
@@ -86,6 +89,17 @@ def _names(count: int, limit: int, dice: random.Random) -> list[tuple[bool, ...]
     for _ in range(count):
         chosen[tuple(dice.random() < 0.5 for _ in range(count))] = None
     return list(chosen)
+
+
+def _in_order(names: tuple[bool, ...], inodes: list[int]) -> tuple[bool, ...]:
+    """Drop what comes behind a change of the same inode that is dropped: file systems keep these in order."""
+    stopped: set[int] = set()
+    taken: list[bool] = []
+    for is_taken, inode in zip(names, inodes, strict=True):
+        if not is_taken:
+            stopped.add(inode)
+        taken.append(inode not in stopped)
+    return tuple(taken)
 
 
 def _joint(found: dict[int, Doubt], limit: int, dice: random.Random) -> Iterator[dict[int, Pick]]:
@@ -107,6 +121,8 @@ def _joint(found: dict[int, Doubt], limit: int, dice: random.Random) -> Iterator
 
 def _folders(moment: Moment, names: tuple[bool, ...]) -> dict[int, dict[str, int]]:
     folders = {number: dict(held) for number, held in moment.proven.items()}
+    if len(names) != sum(renaming.state != "proven" for renaming in moment.renamings):
+        raise ValueError("the case was found with other code: the names in doubt are others here")
     taken = iter(names)
     for renaming in moment.renamings:
         if renaming.state == "proven" or next(taken):

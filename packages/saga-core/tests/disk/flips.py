@@ -1,0 +1,169 @@
+"""Every byte of a log and of a journal, damaged one at a time, and what the store makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from saga_core import frame
+from saga_core.errors import StoreError
+from saga_core.records import Committed
+from saga_core.stores.history import judge
+
+from .programs import SAGAS, Play, Program
+from .survivors import Doubts, Survivor, revive
+from .witness import Violation, Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from saga_core.records import Record
+    from saga_core.stores.store import Reading
+
+    from .machine import Machine, Moment
+    from .stage import Stage
+    from .witness import Promise
+
+MASKS = (0x01, 0x80, 0xFF)
+"""What a damaged byte is changed by."""
+
+(_SAGA, _OTHER, *_) = SAGAS
+
+
+class Sample(NamedTuple):
+    """A saga's log as it lies there, and what it says."""
+
+    data: bytes
+    identity: str
+    inode: int
+    boot: str
+    records: list[Record]
+    synced: int
+    ends: list[int]
+
+
+def sample(stage: Stage, machine: Machine, program: Program) -> Sample:
+    """Run a program that leaves one log in `open/`, and return it."""
+    stage.use(machine)
+    witness = Witness()
+    program.act(Play(stage, witness))
+    store = stage.open("reader")
+    reading = store.read(_SAGA)
+    assert reading is not None
+    assert reading.damage is None
+    file = machine.files[machine.resolve(f"/sim/store/open/{_SAGA}.log")]
+    data = bytes(file.data)
+    parsed = frame.parse(data, boot=machine.boot)
+    ends = [one.offset for one in parsed.frames[1:]] + [parsed.good_end]
+    return Sample(data, store.identity, file.number, machine.boot, reading.records, parsed.synced, ends)
+
+
+def flipped(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield each way in which one byte is damaged, with its offset."""
+    for at, byte in enumerate(data):
+        for mask in MASKS:
+            yield at, data[:at] + bytes([byte ^ mask]) + data[at + 1 :]
+
+
+def read(found: Sample, data: bytes) -> Reading:
+    """Return what is made of a log's bytes in the boot on the stage."""
+    return judge(data, _SAGA, found.identity, inode=found.inode, live=False, settled=False).reading
+
+
+def check(found: Sample, at: int, reading: Reading, *, same_boot: bool) -> str:
+    """Return what became of a log with a damaged byte: `exact`, `dropped` or `case`.
+
+    Raises:
+        Violation: It says something that the sound log did not say, or keeps silent about what was on disk.
+    """
+    records = found.records
+    if reading.damage is not None:
+        if reading.records != records[: len(reading.records)]:
+            raise Violation(f"a byte at {at} made up a record")
+        return "case"
+    if reading.records == records:
+        return "exact"
+    count = len(reading.records)
+    if reading.records != records[:count]:
+        raise Violation(f"a byte at {at} made a record up, or left one out")
+    if same_boot:
+        raise Violation(f"a byte at {at} dropped {len(records) - count} records, and the machine had not restarted")
+    if at < found.synced or (count and found.ends[count - 1] < found.synced):
+        raise Violation(f"a byte at {at}, which was on disk, dropped {len(records) - count} records in silence")
+    if any(isinstance(record, Committed) for record in records[count:]):
+        raise Violation(f"a byte at {at} dropped a commit in silence")
+    return "dropped"
+
+
+def lost_power(moment: Moment) -> Machine:
+    """Return the machine with its names and what its syncs have proven: the journal holds the rest."""
+    names = tuple(True for renaming in moment.renamings if renaming.state != "proven")
+    return revive(moment, moment, Survivor(names, ()), Doubts())
+
+
+def unsynced_end(play: Play) -> None:
+    """Records behind the last barrier."""
+    actor = play.actor("a")
+    actor.create(_SAGA)
+    actor.append(_SAGA, play.began(_SAGA), play.noted())
+    actor.sync(_SAGA)
+    actor.append(_SAGA, play.noted(), play.noted(30))
+    actor.sync(_SAGA)
+    actor.append(_SAGA, play.noted(), play.noted())
+    actor.die()
+
+
+def committed(play: Play) -> None:
+    """A commit at the end."""
+    actor = play.actor("a")
+    actor.create(_SAGA)
+    actor.append(_SAGA, play.began(_SAGA), play.noted())
+    actor.sync(_SAGA)
+    actor.append(_SAGA, play.noted(), play.committed())
+    actor.sync(_SAGA)
+    actor.die()
+
+
+def two_in_a_journal(play: Play) -> None:
+    """Two sagas, whose frames the journal alone has on disk."""
+    actor = play.actor("a")
+    for saga in (_SAGA, _OTHER):
+        actor.create(saga)
+        actor.append(saga, play.began(saga), play.noted())
+        actor.sync(saga)
+    actor.append(_SAGA, play.noted())
+    actor.append(_OTHER, play.rolled_back())
+    actor.sync(_SAGA, _OTHER)
+    actor.append(_SAGA, play.noted())
+    actor.sync(_SAGA)
+    actor.die()
+
+
+def promised(stage: Stage) -> dict[str, Promise]:
+    """Have the journal's sagas written on the machine on the stage, and return what was promised of them."""
+    witness = Witness()
+    two_in_a_journal(Play(stage, witness))
+    return witness.promises
+
+
+def look(stage: Stage, promises: Mapping[str, Promise]) -> str:
+    """Return what became of the sagas of a damaged journal: `exact`, `dropped` or `case`.
+
+    Raises:
+        Violation: One has another history.
+    """
+    try:
+        store = stage.open("reader")
+    except StoreError:
+        return "case"
+    became = "exact"
+    for saga, promise in promises.items():
+        records = [attempt.record for attempt in promise.attempts]
+        reading = store.read(saga)
+        found = [] if reading is None else reading.records
+        if found != records[: len(found)]:
+            raise Violation(f"saga {saga} has another history: {found}")
+        if reading is not None and reading.damage is not None:
+            return "case"
+        if found != records:
+            became = "dropped"
+    return became
