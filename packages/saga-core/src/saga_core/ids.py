@@ -15,11 +15,7 @@ _LATEST = "76EZ91ZPZZ"  # the last millisecond of the year 9999, behind which th
 def new_saga_id() -> str:
     """Return a fresh ULID: 26 letters, the first ten of them the time in milliseconds."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
-    letters: list[str] = []
-    for _ in range(_LENGTH):
-        letters.append(_ALPHABET[number & 31])
-        number >>= 5
-    return "".join(reversed(letters))
+    return "".join([_ALPHABET[number >> shift & 31] for shift in range(5 * _LENGTH - 5, -1, -5)])
 
 
 def is_saga_id(text: str) -> bool:

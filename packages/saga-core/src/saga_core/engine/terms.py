@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from saga_core.clock import SYSTEM, Clock
 from saga_core.engine import janitor
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from saga_core.stores import Store
 
 NO_TAGS: Mapping[str, str] = {}
+_backends: set[type] = set()  # a look at a protocol takes its time, so it is taken once a type
 HALF_A_MINUTE = timedelta(seconds=30)
 
 
@@ -128,9 +129,10 @@ def _ambient() -> Node | None:
 
 
 async def _open_session(io: Io, terms: Terms) -> Session:
-    store = terms.store
-    if not isinstance(store, Backend):
-        store = await io.offload(backend, store)
+    if terms.store is None or isinstance(terms.store, str):
+        store = await io.offload(backend, terms.store)
+    else:
+        store = backend(terms.store)
     gate = terms.gate or DEFAULT
     if terms.key is None:
         return begin(store, terms.name, gate=gate, tags=terms.tags, stray=terms.stray, clock=terms.clock)
@@ -162,10 +164,11 @@ def backend(store: Store | str | None) -> Backend:
         found = open_store(store or os.environ.get("SAGA_STORE") or "file:.saga")
     else:
         found = store
-    if not isinstance(found, Backend):
-        raise ScopeMisuse(
-            f"a {type(found).__qualname__} is no store",
-            world="nothing was opened",
-            next="pass what saga_core.open_store returns, or its URL",
-        )
-    return found
+    if type(found) in _backends or isinstance(found, Backend):
+        _backends.add(type(found))
+        return cast("Backend", found)
+    raise ScopeMisuse(
+        f"a {type(found).__qualname__} is no store",
+        world="nothing was opened",
+        next="pass what saga_core.open_store returns, or its URL",
+    )
