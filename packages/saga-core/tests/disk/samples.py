@@ -11,6 +11,7 @@ from msgspec import Raw
 from saga_core import codec, frame, records
 from saga_core.answers import Compensation
 from saga_core.stores import copies
+from saga_core.stores.encryption import Cipher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,6 +96,29 @@ def log(history: Sequence[Record], *, parts: bool = False) -> bytes:
     return data
 
 
+def _cipher() -> Cipher:
+    cipher = Cipher(bytes(range(32)), HEADER.salt, SAGA)
+    cipher._nonces = bytes(range(240))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- random otherwise
+    return cipher
+
+
+def encrypted(history: Sequence[Record]) -> bytes:
+    """Return the bytes of an encrypted log."""
+    cipher = _cipher()
+    data = HEADER._replace(key="key-1", check=cipher.check).pack()
+    seal = frame.seal_of(HEADER.salt)
+    crc, epoch = seal.seed, 1
+    for seq, record in enumerate(history):
+        kind = int(record.__struct_config__.tag or 0)
+        if isinstance(record, records.Adopted):
+            epoch = record.epoch
+        payload = cipher.seal(kind, epoch, codec.encode(record))
+        cipher.went(payload)
+        part, crc = frame.build(seal, crc, kind, epoch, seq, len(data), payload)
+        data += part
+    return data
+
+
 def journal() -> bytes:
     """Return a journal of two batches, as it stands in its preallocated file, with the end of a third one torn."""
     salt = JOURNAL.salt
@@ -115,6 +139,7 @@ SAMPLES = {
     "committed.log": log(COMMITTED),
     "unwound.log": log(UNWOUND),
     "parts.log": log(UNWOUND, parts=True),
+    "encrypted.log": encrypted(UNWOUND),
     "torn.log": log(UNWOUND)[:-5],
     "journal.j": journal(),
 }
@@ -127,7 +152,7 @@ def told(name: str, data: bytes) -> Any:
         return _json(
             {"copies": [[copy.saga, copy.offset, copy.data] for copy in contents.copies], "damage": contents.damage}
         )
-    parsed = frame.parse(data, boot="another boot")
+    parsed = frame.parse(data, boot="another boot", cipher=_cipher() if name.startswith("encrypted") else None)
     assert parsed.header is not None
     return _json(
         {

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from saga_core.errors import StoreError
-from saga_core.stores import boot, committer, file, fork, journal, lock, place, reserve
+from saga_core.stores import boot, committer, file, fork, journal, lock, log, place, reserve
 from saga_core.stores.file import FileStore
 
 from .machine import Machine
@@ -26,6 +26,7 @@ from .simdisk import SimDisk
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from saga_core.stores.encryption import Encryption
     from saga_core.stores.system import System
 
 PLACE = "/sim/store"
@@ -33,6 +34,9 @@ PLACE = "/sim/store"
 
 JOURNAL = 4096
 """Bytes of a journal: a few barriers fill one."""
+
+PART = 500
+"""Bytes of payload in a frame: longer records come in parts."""
 
 
 class Table:
@@ -119,12 +123,14 @@ class Stage:
 
     Attributes:
         machine: The machine on which the store's calls land; another one takes its place after a crash.
+        encryption: What the stores' logs are encrypted with.
         defers: Work in the background waits until it is let run.
         waiting: That work.
     """
 
     def __init__(self) -> None:
         self.machine = Machine("")
+        self.encryption: Encryption | None = None
         self.defers = False
         self.waiting: list[_Thread] = []
 
@@ -142,7 +148,7 @@ class Stage:
         Raises:
             StoreError: It cannot be used.
         """
-        return FileStore(PLACE, SimDisk(self.machine, process))
+        return FileStore(PLACE, SimDisk(self.machine, process), self.encryption)
 
     def thread(self, *, target: Callable[..., None], args: tuple[Any, ...] = (), name: str, **_: object) -> _Thread:
         """Make a thread."""
@@ -184,6 +190,7 @@ def stage(seed: int = 0) -> Generator[Stage]:
         *((module, "SIZE", JOURNAL) for module in (committer, journal)),
         (journal, "_AHEAD", 512),
         (reserve, "SIZE", 1024),
+        (log, "_PART_SIZE", PART),
         (committer, "threading", SimpleNamespace(**(threads | {"Thread": found.thread}))),
         (os, "urandom", random.Random(seed).randbytes),
     ]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from saga_core.stores.encryption import Encryption
+
 from .exploration import Effort, Explorer, case_of
 from .programs import PROGRAMS, Program, random_program
 from .races import race_program
@@ -53,6 +55,17 @@ def test_no_crash_and_no_fault_breaks_a_promise_of_the_store(program: Program, t
     assert explorer.counts["eio"] >= calls["all"]
     assert explorer.counts["again"] == EFFORT.nested * EFFORT.nested_each
     assert explorer.total > 1000
+
+
+@pytest.mark.parametrize("name", ["long_records", "taken_over"])
+def test_no_crash_and_no_fault_breaks_a_promise_of_an_encrypted_store(name: str, tally: Tally) -> None:
+    """The tags of the records are chained over every take-over and every torn end."""
+    with stage() as on:
+        on.encryption = Encryption("key-1", lambda _: bytes(32))
+        explorer = Explorer(on, SEED)
+        explorer.explore(explorer.program_of(name), Effort(crash=4, faulty=1, nested=3, nested_each=6))
+    tally("states of encrypted stores", explorer.total)
+    assert explorer.total > 800
 
 
 @pytest.mark.parametrize("name", TRADES)
