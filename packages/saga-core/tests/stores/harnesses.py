@@ -6,10 +6,12 @@ import io
 import os
 import time
 import uuid
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from saga_core.stores import boot, erasure, open_store
+from saga_core.stores.encryption import Encryption
 from saga_core.stores.file import FileStore
 from saga_core.stores.memory import MemoryStore
 from saga_core.stores.system import System
@@ -61,6 +63,16 @@ class FileHarness:
         assert erasure.erase(store, saga, now=time.time_ns()) is not None
 
 
+class EncryptedHarness(FileHarness):
+    """Files whose records are sealed; each process gets the key by its name."""
+
+    name = "file:, encrypted"
+
+    def open(self, place: Path) -> Backend:
+        keys = Encryption("key", lambda name: sha256(name.encode()).digest())
+        return FileStore(os.path.realpath(place / "saga"), System(), keys)
+
+
 class OutageHarness:
     """Files on a disk whose power is lost; the machine comes back in another boot."""
 
@@ -110,6 +122,7 @@ def boot_as_it_is() -> None:
 HARNESSES: tuple[Harness, ...] = (
     MemoryHarness(),
     FileHarness(),
+    EncryptedHarness(),
     OutageHarness("synced"),
     OutageHarness("deleted"),
     OutageHarness("torn"),
