@@ -372,6 +372,10 @@ class Copy:
         return self.offset + len(self.data)
 
 
+ERASED = Copy("", 0, b"")
+"""Stands for a copy whose saga was erased since."""
+
+
 @dataclass
 class Journal:
     """What a journal holds.
@@ -409,7 +413,8 @@ def read_journal(name: str, data: bytes) -> Journal | None:
         head = _copy_at(data, at, salt)
         known = max(known, head[2] if head else 0)
         if head and head[0]:
-            copies.append(head[0])
+            if head[0] is not ERASED:
+                copies.append(head[0])
             at = head[1]
             continue
         hole = min(hole, at)
@@ -418,14 +423,19 @@ def read_journal(name: str, data: bytes) -> Journal | None:
 
 
 def _copy_at(data: bytes, at: int, salt: bytes) -> tuple[Copy | None, int, int] | None:
-    """Return the copy at a believable head, None if its data are bad; where it ends; and what was on disk before."""
+    """Return the copy at a believable head, None if its data are bad; where it ends; and what was on disk before.
+
+    The copy of a saga that was erased since is `ERASED`.
+    """
     if at + _COPY.size > len(data):
         return None
-    mark, one, length, saga, offset, synced, crc, own = _COPY.unpack_from(data, at)
-    if mark != b"\xc1" + salt[:1] or one != 1 or own != crc32(data[at : at + 54], crc32(salt)) or synced > at:
+    mark, kind, length, saga, offset, synced, crc, own = _COPY.unpack_from(data, at)
+    if mark != b"\xc1" + salt[:1] or kind not in {1, 2} or own != crc32(data[at : at + 54], crc32(salt)) or synced > at:
         return None
     end = at + _COPY.size + length
     body = data[at + _COPY.size : end]
+    if kind == 2:
+        return ERASED if len(body) == length else None, end, synced
     copy = Copy(saga.decode("ascii"), offset, body) if len(body) == length and crc32(body) == crc else None
     return copy, end, synced
 

@@ -18,7 +18,7 @@ import pytest
 
 from saga_core import frame
 from saga_core.ids import start_date
-from saga_core.stores import backup, erasure, packing
+from saga_core.stores import backup, copies, erasure, packing
 from saga_core.stores.boot import boot_id
 from saga_core.stores.encryption import Encryption
 from saga_core.stores.file import FileStore
@@ -264,6 +264,27 @@ def test_a_journal_of_the_running_boot_is_not_read(leave: Callable[..., Left]) -
     with left.store() as store:
         assert_all_alike(cut, all_said_by(store))
     assert journal.exists()
+
+
+def test_the_copies_of_an_erased_saga_are_passed_over_by_both(leave: Callable[..., Left]) -> None:
+    (journal,) = (leave(EARLIER).path / "journals").glob("*.j")
+    data = bytearray(journal.read_bytes())
+    name = copies.name_of(journal.stem)
+    before = read_journal(journal.name, bytes(data))
+    assert name is not None
+    assert before is not None
+    saga = before.copies[0].saga
+    for blank in copies.blanks(name.salt, bytes(data), saga) or pytest.fail("it can be read"):
+        data[blank.offset : blank.offset + len(blank.head)] = blank.head
+        start = blank.offset + copies.COPY_HEAD
+        data[start : start + blank.size // 2] = bytes(blank.size // 2)  # the machine stopped in the middle
+    found, ours = read_journal(journal.name, bytes(data)), copies.parse(name.salt, bytes(data))
+    assert found is not None
+    assert found.is_damaged == (ours.damage is not None) == before.is_damaged
+    kept = [(copy.saga, copy.offset, copy.data) for copy in before.copies if copy.saga != saga]
+    assert [(copy.saga, copy.offset, copy.data) for copy in found.copies] == kept
+    assert [(copy.saga, copy.offset, copy.data) for copy in ours.copies] == kept
+    assert 0 < len(kept) < len(before.copies)
 
 
 def test_packs_and_tombstones_are_read_alike(leave: Callable[..., Left], *, is_encrypted: bool) -> None:

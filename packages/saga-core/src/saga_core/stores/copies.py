@@ -22,7 +22,7 @@ _FILE = Struct("<8sHHI")
 _HEAD = Struct("<2sHI26sQQI")
 _CRC = Struct("<I")
 _MARK = b"\xc1"
-_COPY = 1
+_COPY, _ERASED = 1, 2
 _SALT = 8
 
 JOURNAL_HEADER = _FILE.size
@@ -118,11 +118,11 @@ def parse(salt: bytes, data: bytes) -> Contents:
     while at < len(data):
         found = _copy_at(data, at, mark, seed)
         if found is not None:
-            copy, synced = found
-            proven = max(proven, synced)  # a head says it although its own copy is torn
-            if copy is not None:
-                copies.append(copy)
-                at += COPY_HEAD + len(copy.data)
+            proven = max(proven, found.synced)  # a head says it although its own copy is torn
+            if found.copy is not None:
+                copies.append(found.copy)
+            if found.behind:
+                at = found.behind
                 continue
         holes.append(at)
         at = _next_head(data, at + 1, mark, seed)
@@ -131,30 +131,43 @@ def parse(salt: bytes, data: bytes) -> Contents:
     return Contents(copies, words)
 
 
-def blanks(salt: bytes, data: bytes, saga: str) -> list[tuple[int, bytes]] | None:
-    """Return what to write where, so that no byte of a saga's frames can be read in a journal any more.
+class Blank(NamedTuple):
+    """What to write so that a copy of an erased saga cannot be read any more.
 
-    The copies stay, with their heads, and hold zeros. None if the saga may be named where nothing can be read.
+    Attributes:
+        offset: Where the copy stands.
+        head: Its head, which says from then on that the rest means nothing; empty for a torn copy.
+        size: How many zeros belong behind the head, once that is on disk.
+    """
+
+    offset: int
+    head: bytes
+    size: int
+
+
+def blanks(salt: bytes, data: bytes, saga: str) -> list[Blank] | None:
+    """Return what to write so that no byte of a saga's frames can be read in a journal any more.
+
+    None if the saga may be named where nothing can be read.
     """
     mark, seed = _MARK + salt[:1], crc32(salt)
-    found: list[tuple[int, bytes]] = []
+    blank: list[Blank] = []
     at = JOURNAL_HEADER
     while at < len(data):
-        copy = _copy_at(data, at, mark, seed)
-        if copy is not None and copy[0] is not None:
-            behind = at + COPY_HEAD + len(copy[0].data)
-        else:
-            behind = _next_head(data, at + 1, mark, seed)
-        if copy is None:
+        found = _copy_at(data, at, mark, seed)
+        behind = (found and found.behind) or _next_head(data, at + 1, mark, seed)
+        if found is None:
             if saga.encode() in data[at:behind]:
                 return None
-        else:
-            _, kind, length, name, offset, synced, _ = _HEAD.unpack_from(data, at)
-            if name.decode() == saga:
-                head = _HEAD.pack(mark, kind, length, name, offset, synced, crc32(bytes(length)))
-                found.append((at, head + _CRC.pack(crc32(head, seed)) + bytes(behind - at - COPY_HEAD)))
+        elif found.saga == saga:
+            head = b""
+            if found.behind:
+                _, _, length, name, offset, synced, _ = _HEAD.unpack_from(data, at)
+                head = _HEAD.pack(mark, _ERASED, length, name, offset, synced, 0)
+                head += _CRC.pack(crc32(head, seed))
+            blank.append(Blank(at, head, behind - at - COPY_HEAD))
         at = behind
-    return found
+    return blank
 
 
 def _is_head(data: bytes, at: int, mark: bytes, seed: int) -> bool:
@@ -163,14 +176,30 @@ def _is_head(data: bytes, at: int, mark: bytes, seed: int) -> bool:
     return _CRC.unpack_from(data, at + _HEAD.size)[0] == crc32(data[at : at + _HEAD.size], seed)
 
 
-def _copy_at(data: bytes, at: int, mark: bytes, seed: int) -> tuple[Copy | None, int] | None:
-    """Return the copy at a head, None if it is torn, and how much of the journal was on disk before it."""
+class _Found(NamedTuple):
+    """What a believable head says: whose copy it leads, how much was on disk before it, and where the next one is.
+
+    The copy is None and `behind` 0 if it is torn; of an erased saga only the copy is None.
+    """
+
+    saga: str
+    synced: int
+    copy: Copy | None
+    behind: int
+
+
+def _copy_at(data: bytes, at: int, mark: bytes, seed: int) -> _Found | None:
+    """Return what stands at an offset; None if no believable head does."""
     if not _is_head(data, at, mark, seed):
         return None
-    _, kind, length, saga, offset, synced, crc = _HEAD.unpack_from(data, at)
-    body = data[at + COPY_HEAD : at + COPY_HEAD + length]
-    is_whole = kind == _COPY and len(body) == length and crc32(body) == crc
-    return Copy(saga.decode(), offset, body) if is_whole else None, synced
+    _, kind, length, name, offset, synced, crc = _HEAD.unpack_from(data, at)
+    saga, behind = name.decode(), at + COPY_HEAD + length
+    body = data[at + COPY_HEAD : behind]
+    if kind == _ERASED and len(body) == length:
+        return _Found(saga, synced, None, behind)
+    if kind == _COPY and len(body) == length and crc32(body) == crc:
+        return _Found(saga, synced, Copy(saga, offset, body), behind)
+    return _Found(saga, synced, None, 0)
 
 
 def _next_head(data: bytes, at: int, mark: bytes, seed: int) -> int:

@@ -94,8 +94,11 @@ def _blank(system: System, path: str, saga: str) -> None:
         return  # its process has given it up meanwhile
     try:
         blanks = None if name is None else copies.blanks(name.salt, system.read_all(descriptor), saga)
-        for offset, data in blanks or ():
-            system.write_all(descriptor, data, offset)
+        for blank in blanks or ():
+            system.write_all(descriptor, blank.head, blank.offset)
+        system.sync_data(descriptor)  # first: a copy whose bytes had changed under its old head would be damage
+        for blank in blanks or ():
+            system.write_all(descriptor, bytes(blank.size), blank.offset + copies.COPY_HEAD)
         system.sync_data(descriptor)
     finally:
         system.close(descriptor)
