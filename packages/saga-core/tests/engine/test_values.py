@@ -14,7 +14,7 @@ import msgspec
 import pydantic
 import pytest
 
-from saga_core import Attempt, Call, Compensation, Saga, Store, compensable, current_step, inverse
+from saga_core import Attempt, Call, Compensation, Saga, Store, codec, compensable, current_step, inverse
 from saga_core.errors import BadArguments
 
 from .world import World, declare, in_plain_scope, in_scope, unique
@@ -89,7 +89,7 @@ UNFIT = {
     "a number as a key": {1: "a"},
     "a tuple as a key": {(1, 2): "a"},
     "a nested number as a key": [{"a": {2.5: 1}}],
-    "too large": "x" * (17 * 1024 * 1024),
+    "too large": "x" * (codec.MAX_VALUE + 1),
     "a lone surrogate": "\ud800",
     "a function": len,
     "a class": Opaque,
