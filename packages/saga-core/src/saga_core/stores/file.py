@@ -13,7 +13,7 @@ from saga_core import frame
 from saga_core.clock import SYSTEM as CLOCK
 from saga_core.errors import LogDamaged, StoreError, StoreFull
 from saga_core.ids import is_saga_id, start_date
-from saga_core.stores import fork, history, lock, place, replay
+from saga_core.stores import drafts, fork, history, lock, place, replay
 from saga_core.stores.archive import Archive
 from saga_core.stores.boot import boot_id
 from saga_core.stores.committer import Committer
@@ -146,7 +146,7 @@ class FileStore:
             raise StoreError(f"{saga!r} is no saga id", world="nothing was opened", next="take ids.new_saga_id()")
         self._refuse_when_full(saga)
         path = self._open_path(saga)
-        draft = path + ".new"
+        draft = path + drafts.SUFFIX
         descriptor = -1
         try:
             if self.system.exists(path):
@@ -383,11 +383,13 @@ class FileStore:
         self.system.rename(path, target)
 
     def tidy(self) -> None:
-        """Bring to the disk what processes that are gone left to their journals, and delete these."""
+        """Bring to the disk what processes that are gone left to their journals, and delete these and their drafts."""
         try:
             replay.retire_dead(self._journals)
+            for name in ("open", "journals"):
+                drafts.clear(self.system, os.path.join(self._path, name))
         except OSError as error:
-            _logger.warning("what is left of journals in %s stays: %s", self._path, error.strerror)
+            _logger.warning("what dead processes left in %s stays: %s", self._path, error.strerror)
 
     def journals_with(self, saga: str) -> list[str]:
         """Return the journals that still hold records of a saga when this process's own and the dead ones are gone.

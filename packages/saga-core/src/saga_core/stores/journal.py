@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from saga_core.stores import fork, lock
+from saga_core.stores import drafts, fork, lock
 from saga_core.stores.boot import boot_id
 from saga_core.stores.copies import COPY_HEAD, HEADER, JOURNAL_HEADER, SUFFIX, new_name, pack
 
@@ -49,7 +49,7 @@ class Journal:
         name = new_name(boot_id())
         self._salt = name.salt
         self.path = os.path.join(directory, str(name) + SUFFIX)
-        draft = os.path.join(directory, str(name) + ".new")
+        draft = os.path.join(directory, str(name) + drafts.SUFFIX)
         self.sagas: set[str] = set()
         self.since = time.monotonic()
         self.has_adopted = False
