@@ -13,20 +13,19 @@ from saga_core.engine import age
 from saga_core.engine.ending import finish
 from saga_core.engine.io import SYNC, Io, drive
 from saga_core.engine.opening import adopt
-from saga_core.engine.session import log
+from saga_core.engine.session import Session, log
 from saga_core.engine.terms import backend
 from saga_core.engine.unwind import unwind
 from saga_core.errors import LogDamaged, StoreError
 from saga_core.gate import DEFAULT
 from saga_core.plan import next_move, uncased, unmet
-from saga_core.records import UnwindBegan
+from saga_core.records import Suspended, UnwindBegan
 from saga_core.report import Report, report_of, summary
 from saga_core.stores.boot import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from saga_core.engine.session import Session
     from saga_core.plan import Move
     from saga_core.stores import Store
     from saga_core.stores.store import Backend, Log, Reading
@@ -156,7 +155,7 @@ async def recover_one(io: Io, store: Backend, saga: str, terms: Terms) -> Found 
         early = _not_now(view, terms)
         if early is not None:
             if waits_in := _PARKED.get(early[0]):
-                _park(store, look, waits_in)
+                await _park(io, store, look, waits_in, terms.clock)
             return Found(saga, early[0], early[1], report_of(view))
         claimed = store.claim(saga)
         if claimed is None:
@@ -171,13 +170,24 @@ async def recover_one(io: Io, store: Backend, saga: str, terms: Terms) -> Found 
         return Found(saga, "failed", str(broken.args[0]))
 
 
-def _park(store: Backend, look: Reading, place: Literal["suspended", "cases"]) -> None:
-    """Put a saga that waits for somebody where the next pass does not look."""
+async def _park(io: Io, store: Backend, look: Reading, place: Literal["suspended", "cases"], clock: Clock) -> None:
+    """Put a saga that waits for somebody where the next pass does not look, once it is on the disk that it waits."""
     claimed = store.claim(look.saga)
-    if claimed is not None:
-        log_, reading = claimed
-        if len(reading.records) == len(look.records):
-            log_.park(place)
+    if claimed is None:
+        return
+    log_, reading = claimed
+    try:
+        if len(reading.records) != len(look.records) or reading.dropped:
+            return
+        view = fold.fold(reading.records)
+        if view.suspended is None:
+            session = adopt(store, log_, reading, DEFAULT, "park", clock)
+        else:  # adopting it would end the suspension
+            session = Session(store, log_, view, clock=clock)
+            session.append(Suspended(clock.wall(), view.suspended))
+        await io.barrier(log_, session.written)
+        log_.park(place)
+    finally:
         log_.release()
 
 

@@ -33,7 +33,7 @@ def _believe(session: Any, step: Any, answer: Any, asked_up: int, final_up: int,
 
 def _seize(self: ProcessStore, saga: str) -> Any:
     """Take a log over although its owner lives."""
-    self.host.disk.give_up(saga, settled=False)
+    self.host.disk.give_up(saga, "open")
     return _claim(self, saga)
 
 

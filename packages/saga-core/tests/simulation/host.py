@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from saga_core import codec, ids
 from saga_core.errors import StoreError
@@ -14,7 +14,7 @@ from saga_core.stores.memory import MemoryStore
 from .loop import PROCESS, Process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from saga_core.records import Record
     from saga_core.stores.store import Backend, Log, Reading
@@ -35,13 +35,17 @@ class Disk(MemoryStore):
         """Return a saga's records as bytes."""
         return self._logs.get(saga, [])
 
+    def written(self, saga: str) -> int:
+        """Return the position behind a saga's newest record."""
+        return len(self.payloads(saga))
+
     def sagas(self) -> list[str]:
         """Return every saga of which anything is recorded."""
         return sorted(saga for saga, payloads in self._logs.items() if payloads)
 
     def is_put_away(self, saga: str) -> bool:
         """Tell whether nobody looks at the saga any more."""
-        return saga in self._done
+        return self._places.get(saga, "open") != "open"
 
     def lose(self, saga: str, kept: int) -> None:
         """Lose a saga's records but for the first few; without any there is no saga."""
@@ -105,7 +109,7 @@ class Host:
     def _free(self, process: Process) -> None:
         for saga in [saga for saga, owner in self.owners.items() if owner is process]:
             del self.owners[saga]
-            self.disk.give_up(saga, settled=False)
+            self.disk.give_up(saga, "open")
 
     def records(self, saga: str, *, durable: bool = False) -> list[Record]:
         """Return a saga's records, or those of them that a loss of power leaves."""
@@ -128,6 +132,11 @@ class Host:
     def fails(self) -> bool:
         """Tell whether the disk fails now."""
         return self.faults > 0.0 and self.draw.random() < self.faults
+
+    def failure(self, process: Process, saga: str) -> StoreError:
+        """Return the error of a disk that fails."""
+        self.loop.tell(f"{process}: the disk fails")
+        return StoreError(f"the disk under saga {saga} failed", saga_id=saga)
 
     def promise(self, saga: str, what: str) -> None:
         """Note that somebody was told how a saga ended."""
@@ -183,7 +192,7 @@ class ProcessStore:
 
     def _held(self, log: Log) -> ProcessLog:
         self.host.owners[log.saga] = self.process
-        return ProcessLog(self.host, self.process, log)
+        return ProcessLog(self, log)
 
     def read(self, saga: str) -> Reading | None:
         return self._real.read(saga)
@@ -192,8 +201,36 @@ class ProcessStore:
         owner = self.host.owners.get(saga)
         return None if owner is None else str(owner)
 
+    def sync_later(self, wanted: Sequence[tuple[Log, int]], done: Callable[[list[BaseException | None]], None]) -> None:
+        self.process.act("asks for a sync")
+        ends = {log.saga: self.host.disk.written(log.saga) for log, _ in wanted}
+
+        def finish() -> None:
+            if self.host.fails():
+                done([self.host.failure(self.process, log.saga) for log, _ in wanted])
+                return
+            for saga, end in ends.items():
+                self.host.proven[saga] = max(self.host.proven[saga], end)
+            self.host.loop.tell(f"{self.process}: synced")
+            done([None] * len(wanted))
+
+        self.call_later(self.host.draw.uniform(0.0, self.host.slowness), finish)
+
+    def call_later(self, seconds: float, act: Callable[[], Any]) -> None:
+        """Call, as this process, if it still lives then."""
+        self.host.loop.call_later(seconds, act, context=self.process.context.copy())
+
     def open_sagas(self) -> Iterator[str]:
         return self._real.open_sagas()
+
+    def due_sagas(self) -> Iterator[str]:
+        return self._real.due_sagas()
+
+    def parked_sagas(self, place: Literal["suspended", "cases"]) -> Iterator[str]:
+        return self._real.parked_sagas(place)
+
+    def tidy(self) -> None:
+        self._real.tidy()
 
     def done_sagas(self) -> Iterator[str]:
         return self._real.done_sagas()
@@ -219,12 +256,12 @@ class ProcessLog:
         newest: What this process wrote last.
     """
 
-    def __init__(self, host: Host, process: Process, real: Log) -> None:
+    def __init__(self, store: ProcessStore, real: Log) -> None:
         self.saga = real.saga
-        self._host = host
-        self._process = process
+        self.store = store
+        self._host = store.host
+        self._process = store.process
         self._real = real
-        self._written = len(host.disk.payloads(real.saga))
         self._is_given_up = False
         self.newest: Record | None = None
 
@@ -235,8 +272,8 @@ class ProcessLog:
     def append(self, record: Record) -> int:
         self._process.act(f"writes {type(record).__name__} {getattr(record, 'step', '')}")
         if self._host.fails():
-            raise self._failure()
-        self._written = self._real.append(record)
+            raise self._host.failure(self._process, self.saga)
+        position = self._real.append(record)
         self.newest = record
         if isinstance(record, Committed):
             view = self._host.view(self.saga)
@@ -245,49 +282,30 @@ class ProcessLog:
                 for step in view.steps.values()
                 if step.state == "applied" and not step.stray
             )
-        return self._written
+        return position
 
     def sync(self, position: int) -> None:  # noqa: ARG002 -- everything is synced
         self._process.act("syncs")
         if self._is_given_up:
             raise StoreError(f"the log of saga {self.saga} was given up", saga_id=self.saga)
         if self._host.fails():
-            raise self._failure()
-        self._host.proven[self.saga] = max(self.durable, self._written)
-
-    def sync_later(self, position: int, done: Callable[[BaseException | None], None]) -> None:  # noqa: ARG002 -- as above
-        self._process.act("asks for a sync")
-        end = self._written
-
-        def finish() -> None:
-            if self._host.fails():
-                done(self._failure())
-                return
-            self._host.proven[self.saga] = max(self.durable, end)
-            self._host.loop.tell(f"{self._process.name}: synced")
-            done(None)
-
-        self._call_later(self._host.draw.uniform(0.0, self._host.slowness), finish)
+            raise self._host.failure(self._process, self.saga)
+        self._host.proven[self.saga] = self._host.disk.written(self.saga)
 
     def sync_soon(self) -> None:
-        end = self._written
+        end = self._host.disk.written(self.saga)
 
         def catch_up() -> None:
             if not self._is_given_up:
                 self._host.proven[self.saga] = max(self.durable, end)
 
-        self._call_later(_LAZY, catch_up)
-
-    def _failure(self) -> StoreError:
-        self._host.loop.tell(f"{self._process.name}: the disk fails")
-        return StoreError(f"the disk under saga {self.saga} failed", saga_id=self.saga)
-
-    def _call_later(self, seconds: float, act: Callable[[], Any]) -> None:
-        """Call, as this process, if it still lives then."""
-        self._host.loop.call_later(seconds, act, context=self._process.context.copy())
+        self.store.call_later(_LAZY, catch_up)
 
     def release(self) -> None:
         self._give_up(self._real.release)
+
+    def park(self, place: Literal["suspended", "cases"]) -> None:
+        self._give_up(lambda: self._real.park(place))
 
     def settle(self) -> None:
         self._give_up(self._real.settle)

@@ -12,16 +12,17 @@ from unittest.mock import patch
 
 from saga_core import SagaClosed, SagaError, ids
 from saga_core import recovery as recovering
-from saga_core.engine import age, janitor, opening
+from saga_core.engine import age, io, janitor, opening
 from saga_core.engine.io import ASYNC
 from saga_core.engine.scope import Scope
 from saga_core.engine.session import Session
 from saga_core.engine.terms import Terms
+from saga_core.errors import ScopeMisuse
 from saga_core.fold import FoldError
 from saga_core.stores import fork
 
 from .host import Host, ProcessStore
-from .loop import VirtualLoop
+from .loop import PROCESS, VirtualLoop
 from .oracle import judge
 from .program import Failed, draw_program, play
 from .remote import REMOTE, Declined, Lost, Remote
@@ -126,8 +127,10 @@ class Run:
         except SagaClosed as closed:
             if saga_id is None and closed.saga_id is not None:
                 self.host.promise(closed.saga_id, "committed")
-        except SagaError:
-            pass
+        except SagaError as told:
+            self.loop.tell(f"{process}: {type(told).__name__}")
+            if isinstance(told, ScopeMisuse):
+                raise
         except asyncio.CancelledError:
             self.loop.tell(f"{process}: cancelled")
         else:
@@ -151,7 +154,7 @@ class Run:
         store = ProcessStore(self.host, process)
         terms = recovering.Terms(timedelta(seconds=5), timedelta(seconds=grace), age.WITHIN, clock=self.host)
         outcomes: dict[str, str] = {}
-        for saga in list(store.open_sagas()):
+        for saga in list(store.due_sagas()):
             found = await recovering.recover_one(ASYNC, store, saga, terms)
             if found is not None:
                 self.loop.tell(f"{process}: found {saga[-2:]} {found.outcome}: {found.words}")
@@ -193,11 +196,12 @@ class Run:
         until = self.loop.time() + _LONG
         last = self._process("the last recoverer")
         while True:
+            was_working = self._is_working()
             found = await last.start(self._pass(last, 0.0))
             outcomes = set(found.values())
-            if "suspended" in outcomes:
+            if list(ProcessStore(self.host, last).parked_sagas("suspended")):
                 self._agent(self.program, self.draw.choice(["return", "raise"]))
-            elif outcomes <= {"settled", "needs_human"} and not self.host.owners and not self._is_working():
+            elif outcomes <= {"settled", "needs_human"} and not self.host.owners and not was_working:
                 return
             if self.loop.time() > until:
                 raise AssertionError(f"it never came to rest: {found}, owned: {self.host.owners}")
@@ -223,6 +227,16 @@ class _Janitor:
         host.loop.call_later(seconds, lambda: process.start(janitor.turn(ASYNC, session)), context=context)
 
 
+class _Turns(dict[Any, Any]):
+    """The turns of each process, which has a loop of its own in the world that is simulated."""
+
+    def get(self, loop: object, default: object = None) -> Any:  # noqa: ARG002 -- they share one here
+        return super().get(PROCESS.get(), default)
+
+    def __setitem__(self, loop: object, turn: object) -> None:
+        super().__setitem__(PROCESS.get(), turn)
+
+
 @contextmanager
 def _in_this_world(host: Host) -> Generator[None]:
     def boot() -> str:
@@ -230,6 +244,7 @@ def _in_this_world(host: Host) -> Generator[None]:
 
     targets: list[tuple[Any, str, Any]] = [
         (janitor, "_janitor", _Janitor()),
+        (io, "_turns", _Turns()),
         (ids, "new_saga_id", host.new_saga_id),
         (opening, "boot_id", boot),
         (recovering, "boot_id", boot),
