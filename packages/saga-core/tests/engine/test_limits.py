@@ -21,7 +21,7 @@ from saga_core import (
     open_store,
     saga_scope,
 )
-from saga_core.engine import recall
+from saga_core.engine import leaving, recall
 from saga_core.engine.session import Session
 from saga_core.errors import CommitUnknown, RollbackIncomplete
 from saga_core.stores import fork
@@ -89,6 +89,37 @@ def test_an_inverse_that_hangs_holds_up_the_block_no_longer_than_its_limits(
         asyncio.run(main())
     assert sagas[0].report.state == "rolled_back"
     assert len(world.keys["flight"]) == len(world.keys["hotel"]) == 1
+
+
+def test_an_inverse_that_takes_long_is_not_cut_short_behind_the_block(
+    world: World, file_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "_GRACE", 0.05)
+    tools = declare(world)
+    ends: list[str] = []
+
+    async def main() -> None:
+        over = asyncio.Event()
+
+        async def take_long() -> None:
+            try:
+                await over.wait()
+            finally:
+                ends.append("let go" if over.is_set() else "cut short")
+
+        world.on_undo["hotel"].append(take_long)
+        with pytest.raises(ZeroDivisionError):
+            async with saga_scope(store=file_store, drain_timeout=SHORT, unwind_timeout=SHORT) as saga:
+                await tools.charge("hotel")
+                raise ZeroDivisionError
+        asyncio.get_running_loop().call_later(0.5, over.set)  # well behind all that the block waits for
+        await over.wait()
+        await asyncio.to_thread(eventually, lambda: done(file_store) == [saga.id])
+
+    asyncio.run(main())
+    assert ends == ["let go"]
+    assert world.standing == []
+    assert len(world.keys["hotel"]) == 1
 
 
 @pytest.mark.parametrize("form", ["plain", "async"])

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _GRACE = 1.0
 """Seconds that the block waits longer than the ending may take."""
 
+_HELD = 60.0
+"""Seconds after which the loop's hold on the watch over an ending is renewed."""
+
 
 def leave(node: Node, error: BaseException | None, limits: Limits) -> None:
     """End a scope for a `with` block.
@@ -101,7 +104,7 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
     drained: asyncio.Future[None] = loop.create_future()
     work = _end(node, error, limits, drained)
     ending = loop.create_task(work)
-    disarm = _watch_loop(loop, work, limits.drain + limits.unwind + 2 * _GRACE)
+    ending.add_done_callback(_watch_loop(loop, work))
     ending.add_done_callback(lambda done: _pass_on(node) if done.cancelled() else None)  # perhaps before it began
     until = loop.time() + limits.drain + _GRACE
     while not ending.done() and loop.time() < until:
@@ -114,11 +117,7 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
         except asyncio.CancelledError as late:
             cancelled = late
             node.cancel()
-    if ending.done():
-        disarm()
-        problem = None if ending.cancelled() else ending.result()
-    else:
-        problem = _late(node, error)
+    problem = _late(node, error) if not ending.done() else None if ending.cancelled() else ending.result()
     if cancelled is not None and error is None:
         raise cancelled
     if cancelled is not None:
@@ -130,11 +129,15 @@ async def leave_on_loop(node: Node, error: BaseException | None, limits: Limits)
 class _Tripwire:
     """Held by the loop alone: it goes when the loop is closed, and closes the work that nobody drives any more."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> None:
         self.work: weakref.ref[Coroutine[Any, Any, Any]] | None = weakref.ref(work)
+        self._loop = loop
+        self()
 
     def __call__(self) -> None:
-        """Let the time pass by."""
+        """Have the loop hold it for longer, as long as the work may take."""
+        if self.work is not None:
+            self.timer = weakref.ref(self._loop.call_later(_HELD, self))
 
     def __del__(self) -> None:
         work = None if self.work is None or sys.is_finalizing() else self.work()
@@ -142,17 +145,17 @@ class _Tripwire:
             work.close()
 
 
-def _watch_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], seconds: float) -> Callable[[], None]:
+def _watch_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Callable[[object], None]:
     """Close the work if the loop is closed under it; return what calls that off."""
-    wire = _Tripwire(work)
-    held, timer = weakref.ref(wire), weakref.ref(loop.call_later(seconds, wire))
+    held = weakref.ref(_Tripwire(loop, work))
 
-    def disarm() -> None:
-        tripwire, handle = held(), timer()
+    def disarm(_: object) -> None:
+        tripwire = held()
         if tripwire is not None:
             tripwire.work = None
-        if handle is not None:
-            handle.cancel()
+            timer = tripwire.timer()
+            if timer is not None:
+                timer.cancel()
 
     return disarm
 
