@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from saga_core import frame
 from saga_core.errors import StoreError
 from saga_core.records import Committed
+from saga_core.stores import copies
 from saga_core.stores.history import judge
 
+from .content import SECTOR
+from .machine import restart
 from .programs import SAGAS, Play, Program
+from .stage import PLACE
 from .survivors import Doubts, Survivor, revive
 from .witness import Violation, Witness
 
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from saga_core.records import Record
     from saga_core.stores.store import Reading
 
-    from .machine import Machine, Moment
+    from .machine import Machine
     from .stage import Stage
     from .witness import Promise
 
@@ -50,7 +55,7 @@ def sample(stage: Stage, machine: Machine, program: Program) -> Sample:
     reading = store.read(_SAGA)
     assert reading is not None
     assert reading.damage is None
-    file = machine.files[machine.resolve(f"/sim/store/open/{_SAGA}.log")]
+    file = machine.files[machine.resolve(f"{PLACE}/open/{_SAGA}.log")]
     data = bytes(file.data)
     parsed = frame.parse(data, boot=machine.boot)
     ends = [one.offset for one in parsed.frames[1:]] + [parsed.good_end]
@@ -94,12 +99,6 @@ def check(found: Sample, at: int, reading: Reading, *, same_boot: bool) -> str:
     return "dropped"
 
 
-def lost_power(moment: Moment) -> Machine:
-    """Return the machine with its names and what its syncs have proven: the journal holds the rest."""
-    names = tuple(True for renaming in moment.renamings if renaming.state != "proven")
-    return revive(moment, moment, Survivor(names, ()), Doubts())
-
-
 def unsynced_end(play: Play) -> None:
     """Records behind the last barrier."""
     actor = play.actor("a")
@@ -138,14 +137,48 @@ def two_in_a_journal(play: Play) -> None:
     actor.die()
 
 
-def promised(stage: Stage) -> dict[str, Promise]:
-    """Have the journal's sagas written on the machine on the stage, and return what was promised of them."""
+def lost_sectors(found: Sample) -> Iterator[tuple[int, int, bytes]]:
+    """Yield each way in which a sector is lost: where, what the other sectors know to be on disk, and the bytes."""
+    for at in range(0, len(found.data), SECTOR):
+        data = found.data[:at] + bytes(min(SECTOR, len(found.data) - at)) + found.data[at + SECTOR :]
+        seal = frame.seal_of(found.data[16:32])
+        known = max((head.synced for head in frame._heads_behind(data, 0, seal)), default=0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        yield at, known, data
+
+
+def journal_flips(stage: Stage, machine: Machine) -> Counter[str]:
+    """Damage each byte of a journal that alone holds what was promised, and return what became of it.
+
+    Raises:
+        Violation: Something else than what was written is read, or what was on disk is dropped in silence.
+    """
+    stage.use(machine)
     witness = Witness()
     two_in_a_journal(Play(stage, witness))
-    return witness.promises
+    moment = machine.look()
+    names = tuple(True for renaming in moment.renamings if renaming.state != "proven")
+    lost = revive(moment, moment, Survivor(names, ()), Doubts())
+    journals = lost.folders[lost.resolve(f"{PLACE}/journals")]
+    ((file, inode),) = [(name, inode) for name, inode in journals.items() if name.endswith(copies.SUFFIX)]
+    name = copies.name_of(file.removesuffix(copies.SUFFIX))
+    assert name is not None
+    whole = bytes(lost.files[inode].data)
+    written = whole.rstrip(b"\0")
+    last = copies.parse(name.salt, whole).copies[-1]
+    proven = len(written) - copies.COPY_HEAD - len(last.data)
+    became: Counter[str] = Counter()
+    for at, data in flipped(written):
+        files = {number: bytes(held.data) for number, held in lost.files.items()}
+        files[inode] = data + whole[len(data) :]
+        stage.use(restart("boot-2", files, lost.folders, {}))
+        found = _look(stage, witness.promises)
+        if found == "dropped" and at < proven:
+            raise Violation(f"a journal's byte at {at}, which was on disk, was damaged, and records dropped in silence")
+        became[found] += 1
+    return became
 
 
-def look(stage: Stage, promises: Mapping[str, Promise]) -> str:
+def _look(stage: Stage, promises: Mapping[str, Promise]) -> str:
     """Return what became of the sagas of a damaged journal: `exact`, `dropped` or `case`.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,7 +59,7 @@ class Play:
 
     def began(self, saga: str) -> Record:
         """Return a saga's first record."""
-        return records.Began(saga, "pay", None, self._next(), 2, boot_id(), 17, "here", {})
+        return records.Began(saga, "pay", None, self._next(), 2, boot_id(), os.getpid(), "here", {})
 
     def noted(self, size: int = 10) -> Record:
         """Return a record of about so many bytes."""

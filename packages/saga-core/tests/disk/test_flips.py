@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from saga_core import frame
+from saga_core.stores import copies
 
 from .exploration import Explorer
-from .flips import MASKS, check, committed, flipped, look, lost_power, promised, read, sample, unsynced_end
-from .machine import Machine, restart
-from .programs import Program
+from .flips import MASKS, check, committed, flipped, journal_flips, lost_sectors, read, sample, unsynced_end
+from .machine import Machine
+from .programs import Program, long_records
 from .stage import stage
 from .witness import Violation
 
@@ -51,23 +52,34 @@ def test_a_reader_that_drops_whatever_it_cannot_read_is_found(monkeypatch: pytes
             check(found, at, read(found, data), same_boot=False)
 
 
-def test_a_damaged_byte_of_a_journal_never_makes_another_history(tally: Callable[[str, int], None]) -> None:
-    """Each saga is as it was, or the end of the last batch is missing, or its process's sagas are cases."""
+def test_a_lost_sector_of_a_log_never_makes_another_history(tally: Callable[[str, int], None]) -> None:
+    """A disk that lost a sector gives zeros, or what stood there before."""
     became: Counter[str] = Counter()
     with stage() as on:
-        machine = Explorer(on).with_store()
-        machine.is_watched = True
-        machine = on.use(machine)
-        promises = promised(on)
-        lost = lost_power(machine.look())
-        (journal,) = [names for names in lost.folders[lost.resolve("/sim/store/journals")].items() if ".j" in names[0]]
-        whole = bytes(lost.files[journal[1]].data)
-        written = whole.rstrip(b"\0")
-        for _, data in flipped(written):
-            files = {number: bytes(file.data) for number, file in lost.files.items()}
-            files[journal[1]] = data + whole[len(data) :]
-            on.use(restart("boot-2", files, lost.folders, {}))
-            became[look(on, promises)] += 1
+        found = sample(on, Explorer(on).with_store(), Program("long", long_records))
+        for same_boot in (True, False):
+            on.use(Machine(found.boot if same_boot else "boot-2"))
+            for at, known, data in lost_sectors(found):
+                became[check(found._replace(synced=known), at, read(found, data), same_boot=same_boot)] += 1
+    tally("logs with a lost sector", became.total())
+    assert became["case"] >= 5
+
+
+def test_a_damaged_byte_of_a_journal_never_makes_another_history(tally: Callable[[str, int], None]) -> None:
+    """Each saga is as it was, or the end of the last batch is missing, or its process's sagas are cases."""
+    with stage() as on:
+        became = journal_flips(on, Explorer(on).with_store())
     tally("flipped journals", became.total())
-    assert became.total() == len(MASKS) * len(written) > 1000
+    assert became.total() > 1000
     assert became["case"] > became["dropped"] > 0
+
+
+def test_a_journal_whose_damage_nobody_looks_at_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = copies.parse
+
+    def blind(salt: bytes, data: bytes) -> copies.Contents:
+        return parse(salt, data)._replace(damage=None)
+
+    monkeypatch.setattr(copies, "parse", blind)
+    with stage() as on, pytest.raises(Violation, match="dropped in silence"):
+        journal_flips(on, Explorer(on).with_store())
