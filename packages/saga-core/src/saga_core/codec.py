@@ -7,13 +7,16 @@ it, the process that wrote it included.
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Raw
 
 from saga_core.answers import Compensation
 from saga_core.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_VALUE = 64 * 1024 * 1024
 """Bytes that one frozen value may take."""
@@ -26,7 +29,7 @@ MAX_WORDS = 2000
 MAX_DEPTH = 100
 """How deep a value may be nested."""
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_SCALARS = frozenset({str, int, bool, type(None)})
 _SHORT = 4096
 
 
@@ -71,10 +74,30 @@ def thaw(frozen: Raw | bytes) -> Any:
     return _decoder.decode(frozen)
 
 
+def read_back(value: Any, frozen: Raw) -> Any:
+    """Return what a frozen value's bytes decode to, in JSON's own types.
+
+    Raises:
+        ValueError: It holds what JSON cannot.
+    """
+    kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        for name, item in value.items():
+            if type(name) is not str or type(item) not in _SCALARS:
+                break
+        else:  # flat: a copy is what its bytes decode to
+            return value.copy()
+    plain = thaw(frozen)
+    refuse_unfit(plain)
+    return plain
+
+
 def is_plain(fields: dict[str, Any]) -> bool:
     """Tell whether each value is short text, a 64-bit integer, a truth value or None: fit without a look inside."""
     for name, value in fields.items():
-        kind = cast("type[Any]", type(value))
+        kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType]
         if type(name) is not str or not name.isascii():
             return False
         if kind is str:
@@ -105,17 +128,16 @@ def refuse_unfit(value: object, depth: int = MAX_DEPTH) -> None:
         for key, item in cast("dict[object, object]", value).items():
             if not isinstance(key, str):
                 raise ValueError(f"a mapping has a key of type {type(key).__qualname__}; JSON has text keys only")  # noqa: TRY004 -- one error for all that is unfit
-            if type(item) not in _PLAIN:
+            if type(item) not in _SCALARS:
                 refuse_unfit(item, depth - 1)
     elif isinstance(value, list):
         for item in cast("list[object]", value):
-            if type(item) not in _PLAIN:
+            if type(item) not in _SCALARS:
                 refuse_unfit(item, depth - 1)
 
 
-def encode(record: Record) -> bytes:
-    """Return a record's payload."""
-    return _record_encoder.encode(record)
+encode: Callable[[Record], bytes] = _record_encoder.encode
+"""Returns a record's payload."""
 
 
 def cleaned(record: Record) -> Record:
@@ -160,10 +182,11 @@ def bound(undo: object) -> Compensation:
     """
     if not isinstance(undo, Compensation):
         raise TypeError(f"it is a {type(undo).__qualname__}, not what an inverse's bind returns")
-    args = cast("dict[str, Any]", undo.args)
-    is_named = type(undo.inverse) is str and undo.inverse.isascii() and type(undo.version) is int
+    inverse, version = undo.inverse, undo.version
+    args: dict[str, Any] = undo.args  # pyright: ignore[reportAssignmentType] -- looked at below
+    is_named = type(inverse) is str and inverse.isascii() and type(version) is int
     if is_named and type(args) is dict and is_plain(args):
-        return Compensation(undo.inverse, undo.version, dict(args))
+        return Compensation(inverse, version, args.copy())
     plain = thaw(freeze([undo.inverse, undo.version, undo.args]))
     refuse_unfit(plain)
     try:

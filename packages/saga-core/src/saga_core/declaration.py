@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import inspect
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+from msgspec import Raw
 
 from saga_core.answers import Compensation
+from saga_core.clock import nanoseconds
 from saga_core.codec import thaw
 from saga_core.errors import DeclarationError
 from saga_core.records import EMPTY
 from saga_core.signature import Signature, refuse_unrunnable, restore
+from saga_core.view import NO_FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from msgspec import Raw
 
     from saga_core.types import Money, Reversibility, Tier
     from saga_core.view import StepView
@@ -27,42 +30,31 @@ LANDS_WITHIN = timedelta(minutes=5)
 """How long after its last possible send an effect may still land, where an action does not say."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """What capture and probe see of a step: only what the log holds.
 
     Attributes:
         action: The action's registered name.
         version: The recorded version.
-        captured: What the capture returned, None before it ran.
-        notes: The facts noted in mid-effect.
     """
 
-    __slots__ = ("_args", "_key", "_started", "action", "captured", "notes", "version")
+    action: str
+    version: int
+    _args: Mapping[str, Any] | Raw
+    _key: str | Callable[[], str]
+    _started: datetime | int
+    _captured: Any
+    _notes: Mapping[str, Any]
+    _restore: Callable[[Raw], Mapping[str, Any]] = thaw
 
-    def __init__(
-        self,
-        action: str,
-        version: int,
-        args: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
-        key: str | Callable[[], str],
-        started_at: datetime | int,
-        captured: Any,
-        notes: Mapping[str, Any],
-    ) -> None:
-        """Take the facts; a function among them is called when its fact is first asked for."""
-        self._args = args
-        self._key = key
-        self._started = started_at
-        self.action = action
-        self.version = version
-        self.captured = captured
-        self.notes = notes
+    def __repr__(self) -> str:
+        return f"<attempt of {self.action!r} version {self.version}>"
 
     @property
     def args(self) -> Mapping[str, Any]:
         """The arguments in the annotated types."""
-        if callable(self._args):
-            self._args = self._args()
+        if isinstance(self._args, Raw):
+            self._args = self._restore(self._args)
         return self._args
 
     @property
@@ -79,22 +71,32 @@ class Attempt:
             self._started = datetime.fromtimestamp(self._started / 1e9, UTC)
         return self._started
 
+    @property
+    def captured(self) -> Any:
+        """What the capture returned, None before it ran."""
+        if isinstance(self._captured, Raw):
+            self._captured = thaw(self._captured)
+        return self._captured
 
-class Call(Attempt, Generic[T]):
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """The facts noted in mid-effect."""
+        return dict(self._notes)
+
+
+class Call(Attempt, Generic[T], eq=False):
     """What undo sees: the attempt and its `result`, both from the log."""
 
-    __slots__ = ("result",)
-
-    result: T
-
-    def __init__(self, attempt: Attempt, result: T) -> None:
-        for name in Attempt.__slots__:
-            setattr(self, name, getattr(attempt, name))
-        self.result = result
+    result: T = cast("T", None)
 
 
 class Declaration:
-    """An action as declared; shared by all callables that stand for it."""
+    """An action as declared; shared by all callables that stand for it.
+
+    Attributes:
+        lands_for: `lands_within` in nanoseconds.
+        is_simple: Nothing but the built-in rules stands between a call and its intent: nothing is read or derived.
+    """
 
     __slots__ = (
         "capture",
@@ -103,8 +105,9 @@ class Declaration:
         "hold",
         "identity",
         "is_async",
+        "is_simple",
         "keyed_undo",
-        "lands_within",
+        "lands_for",
         "money",
         "name",
         "not_landed",
@@ -165,7 +168,7 @@ class Declaration:
         self.capture: Callable[[Attempt], Any] | None = None
         self.prepare: Callable[[Mapping[str, Any]], Any] | None = None
         self.not_landed = not_landed
-        self.lands_within = lands_within
+        self.lands_for = nanoseconds(lands_within)
         self.undo_within = undo_within
         self.resource = resource
         self.keyed_undo = keyed_undo
@@ -176,8 +179,18 @@ class Declaration:
         self.tier: Tier = tier
         self.outside = outside
         self.hold = hold
+        self.is_simple = False
         if undo is not None:
             self.set_undo(undo)
+
+    @property
+    def lands_within(self) -> timedelta:
+        """How long after its last possible send the effect may still land."""
+        return timedelta(microseconds=self.lands_for / 1000)
+
+    @lands_within.setter
+    def lands_within(self, span: timedelta) -> None:
+        self.lands_for = nanoseconds(span)
 
     def set_undo(self, fn: Callable[[Call[Any]], Compensation]) -> None:
         """Declare the undo.
@@ -198,6 +211,23 @@ class Declaration:
                 next="derive the undo from the result, or let the inverse find the value by a reference",
             )
         self.undo = fn
+        self._sum_up()
+
+    def set_capture(self, fn: Callable[[Attempt], Any]) -> None:
+        """Declare what is read before the effect."""
+        self.capture = fn
+        self._sum_up()
+
+    def set_prepare(self, fn: Callable[[Mapping[str, Any]], Any]) -> None:
+        """Declare how missing arguments are read before the gate."""
+        self.prepare = fn
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        reads = (self.capture, self.resource, self.keyed_undo, self.prepare, self.money)
+        self.is_simple = (
+            self.reversibility == "compensable" and self.undo is not None and all(part is None for part in reads)
+        )
 
     def refuse_incomplete(self) -> None:
         """Refuse a reversible action without a capture.
@@ -241,10 +271,10 @@ class Declaration:
         key: str | Callable[[], str],
         at: int,
         captured: Raw = EMPTY,
-        notes: Mapping[str, Any] | None = None,
+        notes: Mapping[str, Any] = NO_FACTS,
     ) -> Attempt:
         """Return an attempt as capture and probe see it: everything from the bytes that the log holds."""
-        return Attempt(self.name, self.version, lambda: self._restored(args), key, at, thaw(captured), notes or {})
+        return Attempt(self.name, self.version, args, key, at, captured, notes, self._restored)
 
     def _restored(self, args: Raw) -> dict[str, Any]:
         recorded: dict[str, Any] = thaw(args)
@@ -255,13 +285,26 @@ class Declaration:
 
     def attempt_of(self, step: StepView, key: str | Callable[[], str]) -> Attempt:
         """Return a recorded step as capture and probe see it."""
-        return self.attempt(step.args, key, step.at, step.captured, dict(step.notes))
+        return self.attempt(step.args, key, step.at, step.captured, step.notes)
 
     def call_of(self, step: StepView, key: str | Callable[[], str], result: Any) -> Call[Any]:
-        """Return the recorded step as undo sees it; `result` is the thawed one."""
-        with contextlib.suppress(TypeError):  # a result that is not what the annotation says is shown as it is
-            result = self.signature.restore_result(result)
-        return Call(self.attempt_of(step, key), result)
+        """Return the recorded step as undo sees it; `result`, the thawed one, as it is where it does not fit."""
+        try:
+            shown = self.signature.restore_result(result)
+        except TypeError:
+            shown = result
+        intent = step.intent
+        return Call(
+            self.name,
+            self.version,
+            intent.args,
+            key,
+            intent.at,
+            intent.captured,
+            step.notes,
+            self._restored,
+            shown,
+        )
 
 
 def _at_path(args: Mapping[str, Any], path: str) -> Any:

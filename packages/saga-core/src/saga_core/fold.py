@@ -6,7 +6,7 @@ the fold of a prefix.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from saga_core.records import (
     Adopted,
@@ -63,23 +63,24 @@ def check(view: SagaView, record: Record) -> None:
     Raises:
         FoldError: It does not fit what stands before it.
     """
-    allowed = _ALLOWED.get(type(record))
-    if allowed is None:
+    kind = type(record)
+    fields: Any = record
+    allowed = _ALLOWED.get(kind)
+    if allowed is not None:
+        step = view.steps.get(fields.step)
+        if step is None or step.state not in allowed:
+            state = "unknown" if step is None else step.state
+            raise FoldError(f"a {kind.__name__} record cannot follow: step {fields.step} is {state}")
+    elif kind is not Intended:
         _check_saga(view, record)
-        return
-    number = cast("Applied", record).step  # each record of the table names a step
-    step = view.steps.get(number)
-    if step is None or step.state not in allowed:
-        state = "unknown" if step is None else step.state
-        raise FoldError(f"a {type(record).__name__} record cannot follow: step {number} is {state}")
+    elif fields.step in view.steps:
+        raise FoldError(f"step {fields.step} is there already")
 
 
 def _check_saga(view: SagaView, record: Record) -> None:
     match record:
         case Began() if view.began is not None:
             raise FoldError("a saga begins once")
-        case Intended() if record.step in view.steps:
-            raise FoldError(f"step {record.step} is there already")
         case UnwindBegan() if record.scope == "" and view.ended == "committed":
             raise FoldError("a committed saga is not unwound")
         case Committed() if view.unwinding:
@@ -112,8 +113,8 @@ def follow(view: SagaView, record: Record) -> None:
         _RULES[type(record)](view, record)
     except KeyError as missing:
         raise FoldError(f"a {type(record).__name__} record names what is not there: {missing}") from missing
-    view.last_at = getattr(record, "at", view.last_at)
-    view.seq += 1
+    if type(record) is not Noted:
+        view.last_at = record.at  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] -- others have it
 
 
 def _began(view: SagaView, record: Began) -> None:
@@ -158,26 +159,24 @@ def _refused(view: SagaView, record: Refused) -> None:
 
 
 def _intended(view: SagaView, record: Intended) -> None:
+    number = record.step
     step = StepView(record)
-    for other in view.running:
-        step.overlaps.add(other)
-        view.steps[other].overlaps.add(record.step)
-    if view.in_doubt:
-        step.overlaps |= view.in_doubt
-        for other in view.in_doubt:
-            view.steps[other].overlaps.add(record.step)
-    view.steps[record.step] = step
-    view.positions[record.position] = step
-    view.running.add(record.step)
+    if view.running or view.in_doubt:
+        for other in view.running | view.in_doubt:
+            step.overlap(other)
+            view.steps[other].overlap(number)
+    view.steps[number] = view.positions[record.position] = step
+    view.running.add(number)
 
 
 def _noted(view: SagaView, record: Noted) -> None:
-    view.steps[record.step].notes.update(record.facts)
+    step = view.steps[record.step]
+    step.notes = {**step.notes, **record.facts}
 
 
-def _left(view: SagaView, step: StepView) -> None:
-    view.running.discard(step.number)
-    view.in_doubt.discard(step.number)
+def _left(view: SagaView, number: int) -> None:
+    view.running.discard(number)
+    view.in_doubt.discard(number)
 
 
 def _order(view: SagaView, step: StepView) -> None:
@@ -198,7 +197,7 @@ def _applied(view: SagaView, record: Applied) -> None:
     if step.state == "not_landed":
         _uncover(view, step)
     step.stray = record.stray
-    _left(view, step)
+    _left(view, record.step)
     step.state = "applied"
     _order(view, step)
     step.applied_at = record.at
@@ -220,7 +219,7 @@ def _doubted(view: SagaView, record: Doubted) -> None:
 
 def _missed(view: SagaView, record: Missed) -> None:
     step = view.steps[record.step]
-    _left(view, step)
+    _left(view, record.step)
     step.state = "not_landed"
     step.words = record.why
     step.beside = record.beside
@@ -246,7 +245,7 @@ def _unwind_began(view: SagaView, record: UnwindBegan) -> None:
 
 def _undo_intended(view: SagaView, record: UndoIntended) -> None:
     step = view.steps[record.step]
-    _left(view, step)
+    _left(view, record.step)
     step.state = "undoing"
     step.undo = record.undo
     step.undo_key = record.key
@@ -279,7 +278,7 @@ def _undo_ended(view: SagaView, record: UndoEnded) -> None:
 
 def _left_in_place(view: SagaView, record: LeftInPlace) -> None:
     step = view.steps[record.step]
-    _left(view, step)
+    _left(view, record.step)
     step.state = "left_in_place"
     step.words = record.why
 

@@ -87,11 +87,16 @@ class Verdict(NamedTuple):
 
 
 class Gate:
-    """Rules over proposals; no rule can allow, so each one only tightens."""
+    """Rules over proposals; no rule can allow, so each one only tightens.
+
+    Attributes:
+        has_rules: There are others than the built-in ones, which look at nothing but the declaration.
+    """
 
     def __init__(self, *rules: Rule) -> None:
         """Take the rules in order; the built-in ones cannot be removed."""
         self._rules = rules
+        self.has_rules = bool(rules)
 
     def judge(self, proposal: Proposal) -> Verdict | None:
         """Return why the call does not run, None if it may.

@@ -52,10 +52,9 @@ class Inverse(Generic[P]):
             ValueError: A number among them is not finite or an argument is too large.
         """
         plain = self.signature.bind(args, kwargs)
-        if not codec.is_plain(plain):
-            plain = codec.thaw(codec.freeze(plain))
-            codec.refuse_unfit(plain)
-        self.signature.convert(plain)
+        if not (self.signature.keeps(plain) and codec.is_plain(plain)):
+            plain = codec.read_back(plain, codec.freeze(plain))
+            self.signature.convert(plain)
         return Compensation(self.name, self.version, plain)
 
     def probe(self, fn: Callable[P, Co[Probed[None]] | Probed[None]], /) -> Callable[P, object]:

@@ -12,9 +12,14 @@ from saga_core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
 _FREE: tuple[Any, ...] = (Any, object)
-_SCALARS = frozenset({str, int, bool, float})
+_ANYTHING: tuple[tuple[Any, ...], ...] = ((str, Any), (str, object), (Any,), (object,))
+_JSON = frozenset({str, int, bool, float, dict, list, type(None)})
+_EXACT = {kind: frozenset({kind}) for kind in (str, int, bool, float, dict, list)}
+_MUTABLE = frozenset({dict, list})
+_NONE: frozenset[type] = frozenset()
 
 
 def _model(tp: Any, value: Any) -> Any:
@@ -92,7 +97,19 @@ class Signature:
         is_open: The function takes further arguments by name.
     """
 
-    __slots__ = ("_defaults", "_fn", "_hints", "_known", "_placed", "_required", "is_open", "names", "signature")
+    __slots__ = (
+        "_defaults",
+        "_fn",
+        "_hints",
+        "_kept",
+        "_kept_result",
+        "_known",
+        "_placed",
+        "_required",
+        "is_open",
+        "names",
+        "signature",
+    )
 
     def __init__(self, fn: Callable[..., Any], *, what: str) -> None:
         """Read the parameters.
@@ -125,7 +142,7 @@ class Signature:
                 next="declare a function or a static method that finds the object by itself",
             )
         self.names = tuple(names)
-        self._known = frozenset(names)
+        self._known: AbstractSet[str] = frozenset(names)
         self._required = self._known - self._defaults.keys()
         self._placed = tuple(
             parameter.name
@@ -133,6 +150,8 @@ class Signature:
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         )
         self._hints: dict[str, Any] | None = None
+        self._kept: dict[str, frozenset[type]] = {}
+        self._kept_result = _NONE
 
     def hints(self) -> dict[str, Any]:
         """Return the annotations, resolved at first use."""
@@ -141,6 +160,8 @@ class Signature:
                 self._hints = typing.get_type_hints(self._fn)
             except NameError:
                 return {}
+            self._kept = {name: _kept(annotation) - _MUTABLE for name, annotation in self._hints.items()}
+            self._kept_result = _kept(self._hints.get("return", Any))
         return self._hints
 
     def check(self, what: str, *, hidden: tuple[str, ...] = (), result: bool = True) -> None:
@@ -168,6 +189,8 @@ class Signature:
         Raises:
             TypeError: They do not fit, with Python's own words.
         """
+        if not args and not self.is_open and self._known == kwargs.keys():
+            return kwargs
         if not self.is_open and len(args) <= len(self._placed):
             given = {**dict(zip(self._placed, args, strict=False)), **kwargs}
             if self._required <= given.keys() <= self._known and len(given) == len(args) + len(kwargs):
@@ -186,6 +209,8 @@ class Signature:
         Raises:
             TypeError: The recorded arguments do not fit these parameters any more.
         """
+        if self._known == recorded.keys() and self.keeps(recorded):
+            return dict(recorded)
         if not self.is_open and not recorded.keys() <= set(self.names):
             raise TypeError(f"no parameter for {', '.join(sorted(recorded.keys() - set(self.names)))}")
         if not recorded.keys() >= self._required:
@@ -193,9 +218,27 @@ class Signature:
         hints = self.hints()
         return {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
 
+    def keeps(self, recorded: Mapping[str, Any]) -> bool:
+        """Tell whether each argument is text, a number, a truth value or None, and of its annotated type."""
+        kept = self._kept
+        for name, value in recorded.items():  # noqa: SIM110 -- each undo that is bound comes by here
+            if type(value) not in kept.get(name, _NONE):
+                return False
+        return True
+
     def restore_result(self, value: Any) -> Any:
         """Return a recorded result in the annotated type."""
+        if type(value) in self._kept_result:
+            return value
         return restore(value, self.hints().get("return", Any))
+
+
+def _kept(annotation: Any) -> frozenset[type]:
+    """Return the types of which JSON's values are in the annotated type as they stand."""
+    if annotation in _FREE:
+        return _JSON
+    kind = typing.get_origin(annotation) if typing.get_args(annotation) in _ANYTHING else annotation
+    return next((kept for exact, kept in _EXACT.items() if exact is kind), _NONE)
 
 
 def restore(value: Any, annotation: Any) -> Any:
@@ -204,7 +247,7 @@ def restore(value: Any, annotation: Any) -> Any:
     Raises:
         TypeError: It does not fit.
     """
-    if type(value) is annotation and annotation in _SCALARS:
+    if type(value) is annotation and annotation in _EXACT:
         return value
     if annotation in _FREE or isinstance(annotation, typing.TypeVar):
         return value

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from saga_core.records import EMPTY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
     from msgspec import Raw
 
     from saga_core.answers import Compensation
     from saga_core.records import Adopted, Began, CaseOpened, Intended, Refused
     from saga_core.types import SagaState, StepState
+
+NO_FACTS: Mapping[str, Any] = MappingProxyType({})
+"""The notes of a step that noted nothing."""
 
 PROVEN: frozenset[StepState] = frozenset({"refused", "not_landed", "undone"})
 """Step states in which nothing of the step stands in the world."""
@@ -38,92 +45,112 @@ def may_hide(other: StepView, step: StepView) -> bool:
 
 
 class StepView:
-    """One step as the records so far tell it."""
+    """One step as the records so far tell it: its intent, and what became of it."""
 
-    __slots__ = (
-        "action",
-        "amount",
-        "applied_at",
-        "args",
-        "asked",
-        "at",
-        "attempt",
-        "beside",
-        "captured",
-        "currency",
-        "doubted_up",
-        "error",
-        "keyed_undo",
-        "lands_within",
-        "notes",
-        "number",
-        "order",
-        "overlaps",
-        "parent",
-        "position",
-        "problem",
-        "resource",
-        "result",
-        "reversibility",
-        "scope",
-        "state",
-        "stray",
-        "tier",
-        "trials",
-        "undo",
-        "undo_at",
-        "undo_ended_at",
-        "undo_key",
-        "undo_raised",
-        "undo_ref",
-        "undo_until",
-        "undo_up",
-        "undo_wait",
-        "version",
-        "words",
-    )
+    state: StepState = "intended"
+    notes: Mapping[str, Any] = NO_FACTS
+    result: Raw | None = None
+    undo: Compensation | None = None
+    undo_until: int | None = None
+    problem: str | None = None
+    applied_at: int | None = None
+    order: int = 0
+    overlaps: AbstractSet[int] = frozenset()
+    doubted_up: int | None = None
+    error: str | None = None
+    stray: bool = False
+    beside: tuple[int, ...] = ()
+    trials: int = 0
+    undo_at: int | None = None
+    undo_ended_at: int | None = None
+    undo_key: str | None = None
+    undo_raised: bool = False
+    undo_up: int = 0
+    undo_wait: int = 0
+    undo_ref: str | None = None
+    words: str = ""
 
-    def __init__(self, record: Intended) -> None:
-        self.number = record.step
-        self.action = record.action
-        self.version = record.version
-        self.reversibility = record.reversibility
-        self.scope = record.scope
-        self.position = record.position
-        self.attempt = record.attempt
-        self.parent = record.parent
-        self.args = record.args
-        self.asked = record.args if record.asked == EMPTY else record.asked
-        self.captured = record.captured
-        self.tier = record.tier
-        self.lands_within = record.lands_within
-        self.resource = record.resource
-        self.amount = record.amount
-        self.currency = record.currency
-        self.keyed_undo = record.keyed_undo
-        self.at = record.at
-        self.state: StepState = "intended"
-        self.notes: dict[str, Any] = {}
-        self.result: Raw | None = None
-        self.undo: Compensation | None = None
-        self.undo_until: int | None = None
-        self.problem: str | None = None
-        self.applied_at: int | None = None
-        self.order = 0
-        self.overlaps: set[int] = set()
-        self.doubted_up: int | None = None
-        self.error: str | None = None
-        self.stray = False
-        self.beside: tuple[int, ...] = ()
-        self.trials = 0
-        self.undo_at: int | None = None
-        self.undo_ended_at: int | None = None
-        self.undo_key: str | None = None
-        self.undo_raised = False
-        self.undo_up = 0
-        self.undo_wait = 0
-        self.undo_ref: str | None = None
-        self.words = ""
+    def __init__(self, intent: Intended) -> None:
+        self.intent = intent
+
+    @property
+    def number(self) -> int:
+        return self.intent.step
+
+    @property
+    def at(self) -> int:
+        return self.intent.at
+
+    @property
+    def action(self) -> str:
+        return self.intent.action
+
+    @property
+    def version(self) -> int:
+        return self.intent.version
+
+    @property
+    def reversibility(self) -> str:
+        return self.intent.reversibility
+
+    @property
+    def scope(self) -> str:
+        return self.intent.scope
+
+    @property
+    def position(self) -> str:
+        return self.intent.position
+
+    @property
+    def attempt(self) -> int:
+        return self.intent.attempt
+
+    @property
+    def parent(self) -> int | None:
+        return self.intent.parent
+
+    @property
+    def args(self) -> Raw:
+        return self.intent.args
+
+    @property
+    def asked(self) -> Raw:
+        """The arguments as they were given."""
+        return self.intent.args if self.intent.asked == EMPTY else self.intent.asked
+
+    @property
+    def captured(self) -> Raw:
+        return self.intent.captured
+
+    @property
+    def tier(self) -> str:
+        return self.intent.tier
+
+    @property
+    def lands_within(self) -> int:
+        return self.intent.lands_within
+
+    @property
+    def resource(self) -> str | None:
+        return self.intent.resource
+
+    @property
+    def amount(self) -> str | None:
+        return self.intent.amount
+
+    @property
+    def currency(self) -> str | None:
+        return self.intent.currency
+
+    @property
+    def keyed_undo(self) -> Compensation | None:
+        return self.intent.keyed_undo
+
+    def overlap(self, number: int) -> None:
+        """Note that another step ran, or was in doubt, while this one was begun, or the other way round."""
+        if not isinstance(self.overlaps, set):
+            self.overlaps = set()
+        self.overlaps.add(number)
 
 
 class RefusedView:
@@ -189,7 +216,6 @@ class SagaView:
         "refused",
         "running",
         "scopes",
-        "seq",
         "steps",
         "suspended",
         "unwinding",
@@ -208,7 +234,6 @@ class SagaView:
         self.cases: list[CaseView] = []
         self.landed = 0
         self.last_at = 0
-        self.seq = 0
         self.unwinding = False
         self.committing = False
         self.doomed: list[tuple[str, int, int]] = []

@@ -179,7 +179,7 @@ def _step(step: StepView) -> dict[str, Any]:
         "at": moment(step.at),
         "args": mask_value(codec.thaw(step.args)),
         "captured": mask_value(codec.thaw(step.captured)),
-        "notes": mask_value(step.notes),
+        "notes": mask_value(dict(step.notes)),
         "result": None if step.result is None else mask_value(codec.thaw(step.result)),
         "amount": step.amount,
         "currency": step.currency,

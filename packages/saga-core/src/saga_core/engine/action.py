@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Se
 from saga_core import registry
 from saga_core.declaration import LANDS_WITHIN, Attempt, Call, Declaration
 from saga_core.engine.io import ASYNC, SYNC, drive, on_loop_thread
-from saga_core.engine.saga import Saga, ambient_node, node_of
+from saga_core.engine.saga import Saga, place
 from saga_core.engine.step import run_step
-from saga_core.errors import NoActiveSaga, WrongThread
+from saga_core.errors import WrongThread
 from saga_core.signature import refuse_unnamed
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from saga_core.answers import Compensation, Probed, Receipt
-    from saga_core.engine.node import Node
     from saga_core.types import Co, Money, NoEffect, Reversibility, Tier
 
 P = ParamSpec("P")
@@ -72,12 +71,12 @@ class _Declared(Generic[P, T]):
 
     def capture(self, fn: Callable[[Attempt], Co[S] | S], /) -> object:
         """Declare what is read before the effect; what it raises reaches the caller, and nothing is called."""
-        self._declaration.capture = fn
+        self._declaration.set_capture(fn)
         return fn
 
     def prepare(self, fn: Callable[[Mapping[str, Any]], Co[Mapping[str, Any]] | Mapping[str, Any]], /) -> object:
         """Declare how missing arguments are read before the gate, so that it and the log see them explicitly."""
-        self._declaration.prepare = fn
+        self._declaration.set_prepare(fn)
         return fn
 
     def at(self, position: str, /) -> Self:
@@ -87,19 +86,6 @@ class _Declared(Generic[P, T]):
         placed = copy.copy(self)
         placed._label = position  # noqa: SLF001 -- a copy of its own class
         return placed
-
-    def _place(self, args: tuple[Any, ...]) -> tuple[Node | None, tuple[Any, ...]]:
-        """Return the scope that the call belongs to and its arguments without the handle."""
-        if args and isinstance(args[0], Saga):
-            return node_of(args[0]), args[1:]
-        node = ambient_node()
-        if node is None and self._declaration.outside == "refuse":
-            raise NoActiveSaga(
-                f"{self.name!r} was called outside a scope: it was not called",
-                world="nothing was called",
-                next='wrap the call: `async with saga_scope(): ...` (or `with`), or declare outside="allow"',
-            )
-        return node, args
 
 
 class Action(_Declared[P, T]):
@@ -113,17 +99,19 @@ class Action(_Declared[P, T]):
         """Record the call, run it, record its outcome and return its result."""
         if self._declaration.reversibility == "read_only":
             return self._plainly(_without_saga(args), kwargs)
-        node, args = self._place(args)
-        if node is None:
-            return self._plainly(args, kwargs)
         if on_loop_thread():
+            self._refuse_loop(args)
+        return drive(run_step(SYNC, self._declaration, self._fn, self._label, args, kwargs))
+
+    def _refuse_loop(self, args: tuple[Any, ...]) -> None:
+        node, _ = place(self._declaration, args)
+        if node is not None:
             raise WrongThread(
                 f"{self.name!r} is synchronous and was called on an event loop's own thread, which it would block",
                 saga_id=node.session.saga_id,
                 world="nothing was called",
                 next=f"write `await asyncio.to_thread({self.__name__}, ...)`, or declare an `async def`",
             )
-        return drive(run_step(SYNC, node, self._declaration, self._fn, self._label, args=args, kwargs=kwargs))
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function without a record; an asynchronous one, taken by `blocking`, on the private loop."""
@@ -143,13 +131,7 @@ class AsyncAction(_Declared[P, T]):
         """Return a coroutine that records the call, runs it, records its outcome and returns its result."""
         if self._declaration.reversibility == "read_only":
             return self._fn(*_without_saga(args), **kwargs)
-        return self._run(args, kwargs)
-
-    async def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        node, args = self._place(args)
-        if node is None:
-            return await self._fn(*args, **kwargs)
-        return await run_step(ASYNC, node, self._declaration, self._fn, self._label, args=args, kwargs=kwargs)
+        return run_step(ASYNC, self._declaration, self._fn, self._label, args, kwargs)
 
     def blocking(self) -> Action[P, T]:
         """Return the same declaration for synchronous callers; the effect runs on a private event loop."""

@@ -23,7 +23,7 @@ async def with_step(
     io: Io, session: Session, step: StepView, purpose: str, fn: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Call a handler with `current_step()` answering for this step."""
-    running = Step(session, step.number, step.action, step.position, step.attempt, purpose)
+    running = Step(session, step, purpose)
     outer = STEP.get()
     STEP.set(running)
     try:

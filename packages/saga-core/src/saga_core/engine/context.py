@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from saga_core.errors import NoActiveSaga
 
 if TYPE_CHECKING:
@@ -12,65 +14,57 @@ if TYPE_CHECKING:
 
     from saga_core.engine.node import Node
     from saga_core.engine.session import Session
+    from saga_core.view import StepView
 
 AMBIENT: ContextVar[Node | None] = ContextVar("saga_scope", default=None)
 STEP: ContextVar[Step | None] = ContextVar("saga_step", default=None)
 
 
-class Step:
+class Step(msgspec.Struct, eq=False):
     """The running step, as its effect or its inverse sees it.
 
     Attributes:
-        saga_id: The saga.
-        action: The action's registered name.
-        key: The idempotency key of this attempt, 32 hex digits: the same in every process.
-        attempt: Counts from 1; rises only after a proof that the one before did not land or was undone.
-        position: The step's identity within the saga.
         deadline: When the declared timeout of the effect ends.
     """
 
-    __slots__ = (
-        "_key",
-        "_purpose",
-        "_session",
-        "action",
-        "attempt",
-        "deadline",
-        "is_over",
-        "number",
-        "position",
-        "saga_id",
-    )
+    _session: Session
+    _view: StepView
+    _purpose: str
+    deadline: datetime | None = None
+    is_over: bool = False
 
-    def __init__(
-        self,
-        session: Session,
-        number: int,
-        action: str,
-        position: str,
-        attempt: int,
-        purpose: str,
-        *,
-        key: str | None = None,
-        deadline: datetime | None = None,
-    ) -> None:
-        self._session = session
-        self._key = key
-        self._purpose = purpose
-        self.saga_id = session.saga_id
-        self.number = number
-        self.action = action
-        self.position = position
-        self.attempt = attempt
-        self.deadline = deadline
-        self.is_over = False
+    def __repr__(self) -> str:
+        return f"<step {self.number} {self.action!r} of saga {self.saga_id}>"
+
+    @property
+    def saga_id(self) -> str:
+        """The saga."""
+        return self._session.saga_id
+
+    @property
+    def number(self) -> int:
+        """The step's number within the saga."""
+        return self._view.number
+
+    @property
+    def action(self) -> str:
+        """The action's registered name."""
+        return self._view.action
+
+    @property
+    def position(self) -> str:
+        """The step's identity within the saga."""
+        return self._view.position
+
+    @property
+    def attempt(self) -> int:
+        """Counts from 1; rises only after a proof that the one before did not land or was undone."""
+        return self._view.attempt
 
     @property
     def key(self) -> str:
-        """The idempotency key of this attempt, to be sent to the remote."""
-        if self._key is None:
-            self._key = self._session.key_of(self.position, self._purpose, self.attempt)
-        return self._key
+        """The idempotency key of this attempt, to be sent to the remote: 32 hex digits, the same in every process."""
+        return self._session.key_of(self._view.position, self._purpose, self._view.attempt)
 
     async def note(self, **facts: Any) -> None:
         """Log facts learned in mid-effect; durable within the step's tier before this returns.

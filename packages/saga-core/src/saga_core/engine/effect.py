@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from contextlib import suppress
 from contextvars import copy_context
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from saga_core import codec
 from saga_core.clock import seconds
-from saga_core.engine.context import STEP, Step
-from saga_core.engine.io import SYNC
+from saga_core.engine.context import STEP
+from saga_core.engine.io import ASYNC, PRIVATE_LOOP
 from saga_core.engine.landing import land
 from saga_core.engine.notes import note
 from saga_core.engine.recall import settle
@@ -30,32 +29,64 @@ if TYPE_CHECKING:
 async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -> Any:
     """Run the effect of a step whose intent is logged, and return its result.
 
+    It runs in the caller's context, with `current_step()` answering for the step as long as the function runs.
+
     Raises:
         OutcomeNotLogged: It landed, and that could not be written.
         BaseException: What the effect raised, unchanged; a note says so where it may have landed.
     """
-    declared, session = call.declared, call.session
-    deadline = None if declared.timeout is None else datetime.now(UTC) + timedelta(seconds=seconds(declared.timeout))
-    running = Step(session, step.number, step.action, step.position, step.attempt, "do", deadline=deadline)
+    declared, io, session = call.declared, call.io, call.node.session
+    outer = STEP.get()
+    STEP.set(call)
     try:
-        result = await _run(call, step, arguments, running)
+        try:
+            if declared.timeout is not None:
+                result = await _run_timed(call, step, arguments, declared.timeout)
+            elif io is ASYNC:
+                result = await call.fn(**arguments)
+            elif declared.is_async:
+                result = PRIVATE_LOOP.run(call.fn(**arguments))
+            else:
+                result = call.fn(**arguments)
+        finally:
+            STEP.set(outer)
+            if declared.timeout is None:
+                call.is_over = True
     except _StillRunning as late:
         raise late.error from None
-    except Exception as error:
-        _failed(call, step, error)
-        if step.state == "in_doubt":
-            with suppress(StoreError):  # what the remote told could not be written: the ending asks again
-                await settle(call, step, stray=False)
-        if step.state == "applied":
-            return recorded_result(call, step)
-        if step.state == "in_doubt":
-            note(error, f"saga {session.saga_id}: step {step.number} {step.action!r} may have landed")
-        raise
     except BaseException as error:
-        _failed(call, step, error)
+        if await _is_landed_all_the_same(call, step, error):
+            return recorded_result(call, step)
         raise
-    await _landed(call, step, result)
+    try:
+        written = land(session, step, declared, result)
+        if declared.tier == "power":
+            await _keep(call, written)
+    except StoreError as error:
+        raise _not_logged(call, step, result) from error
     return result
+
+
+async def _keep(call: Invocation, written: int) -> None:
+    """Bring an outcome to the disk: soon, or at once where only a person could settle a doubt."""
+    declared, log_ = call.declared, call.session.log
+    if declared.probe is None and declared.keyed_undo is None:
+        await call.io.barrier(log_, written)
+    else:
+        log_.sync_soon()
+
+
+async def _is_landed_all_the_same(call: Invocation, step: StepView, error: BaseException) -> bool:
+    """Log that the effect raised; ask the remote, if anybody still can, whether it landed."""
+    _failed(call, step, error)
+    if not isinstance(error, Exception):
+        return False
+    if step.state == "in_doubt":
+        with suppress(StoreError):  # what the remote told could not be written: the ending asks again
+            await settle(call, step, stray=False)
+    if step.state == "in_doubt":
+        note(error, f"saga {call.saga_id}: step {step.number} {step.action!r} may have landed")
+    return step.state == "applied"
 
 
 def recorded_result(call: Invocation, step: StepView) -> Any:
@@ -63,21 +94,16 @@ def recorded_result(call: Invocation, step: StepView) -> Any:
     return call.declared.signature.restore_result(codec.thaw(step.result or EMPTY))
 
 
-async def _run(call: Invocation, step: StepView, arguments: dict[str, Any], running: Step) -> Any:
-    """Call the function with `current_step()` answering for the step, for as long as the function runs."""
-    timeout = call.declared.timeout
-    outer = STEP.get()
-    STEP.set(running)
-    is_aside = timeout is not None and call.io is SYNC and not inspect.iscoroutinefunction(call.fn)
+async def _run_timed(call: Invocation, step: StepView, arguments: dict[str, Any], within: timedelta) -> Any:
+    """Call the function and wait no longer than its timeout."""
+    limit = seconds(within)
+    call.deadline = datetime.now(UTC) + timedelta(seconds=limit)
+    if not call.declared.is_async:
+        return _run_aside(call, step, arguments, limit)
     try:
-        if timeout is None:
-            return await call.io.effect(call.fn, arguments)
-        if is_aside:
-            return _run_aside(call, step, arguments, running, seconds(timeout))
-        return await call.io.effect(_bounded(call.fn, seconds(timeout)), arguments)
+        return await call.io.effect(_bounded(call.fn, limit), arguments)
     finally:
-        running.is_over = running.is_over or not is_aside
-        STEP.set(outer)
+        call.is_over = True
 
 
 def _bounded(fn: Callable[..., Any], limit: float) -> Callable[..., Any]:
@@ -92,25 +118,16 @@ def _bounded(fn: Callable[..., Any], limit: float) -> Callable[..., Any]:
     return bounded
 
 
-async def _landed(call: Invocation, step: StepView, result: Any) -> None:
-    declared, session = call.declared, call.session
-    try:
-        written = land(session, step, result)
-        if declared.tier == "power":
-            if declared.probe is None and declared.keyed_undo is None:
-                await call.io.barrier(session.log, written)  # only a person could settle a doubt
-            else:
-                session.log.sync_soon()
-    except StoreError as error:
-        session.latch("the outcome of an earlier step could not be written")
-        lost = OutcomeNotLogged(
-            f"{step.action!r} landed, and its outcome could not be written",
-            saga_id=session.saga_id,
-            world=f"step {step.number} took effect; its result is in this error's `result`",
-            next="mend the store; no further step starts here, and recovery asks the remote about this one",
-        )
-        lost.result = result
-        raise lost from error
+def _not_logged(call: Invocation, step: StepView, result: Any) -> OutcomeNotLogged:
+    call.session.latch("the outcome of an earlier step could not be written")
+    lost = OutcomeNotLogged(
+        f"{step.action!r} landed, and its outcome could not be written",
+        saga_id=call.saga_id,
+        world=f"step {step.number} took effect; its result is in this error's `result`",
+        next="mend the store; no further step starts here, and recovery asks the remote about this one",
+    )
+    lost.result = result
+    return lost
 
 
 def _failed(call: Invocation, step: StepView, error: BaseException) -> None:
@@ -140,7 +157,7 @@ class _StillRunning(Exception):
         self.error = error
 
 
-def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], running: Step, limit: float) -> Any:
+def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], limit: float) -> Any:
     """Run a synchronous effect with a timeout: when it passes the caller goes on, and the thread logs the outcome."""
     context = copy_context()
     flight = call.session.enter(call.node.path, step.number)
@@ -160,7 +177,7 @@ def _run_aside(call: Invocation, step: StepView, arguments: dict[str, Any], runn
             if is_alone:
                 _log_alone(call, step, *outcome[0])
         finally:
-            running.is_over = True
+            call.is_over = True
             call.session.leave(flight)
 
     threading.Thread(target=work, name=f"saga-step-{step.number}", daemon=True).start()
@@ -185,7 +202,7 @@ def _log_alone(call: Invocation, step: StepView, result: Any, error: BaseExcepti
         if error is not None:
             _failed(call, step, error)
         else:
-            session.log.sync(land(session, step, result, stray=True))
+            session.log.sync(land(session, step, call.declared, result, stray=True))
     except StoreError:
         log.exception("saga %s step %d landed, and its outcome could not be written", session.saga_id, step.number)
     finally:

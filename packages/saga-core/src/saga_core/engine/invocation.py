@@ -5,46 +5,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from saga_core import codec
+from saga_core.engine.context import STEP, Step
 from saga_core.errors import BadArguments, SagaClosed, SagaForked
+from saga_core.records import EMPTY, Intended
+from saga_core.view import StepView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from msgspec import Raw
 
+    from saga_core.answers import Compensation
     from saga_core.declaration import Declaration
     from saga_core.engine.io import Io
     from saga_core.engine.node import Node
-    from saga_core.engine.session import Flight
+    from saga_core.engine.session import Session
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_MEND = "pass JSON, or name the argument in hide= if no undo or probe needs it"
+
+NOT_YET = StepView(Intended(0, 0, "", 0, "", "", "", 0, None, EMPTY, EMPTY, EMPTY, "", 0))
+"""The step, numbered 0, of a call whose intent is not written."""
 
 
-class Invocation:
-    """Who calls what, where and how.
+class Invocation(Step, eq=False, kw_only=True):
+    """Who calls what, where and how; the session's note that the call is under way, and what its effect sees of it.
 
     Attributes:
         io: The driver of the caller.
         node: The scope.
-        session: The scope's saga.
         declared: The action.
         fn: The function that is the effect.
         label: The position's name, where the caller gave one.
-        flight: The session's note that this call is under way.
     """
 
-    __slots__ = ("declared", "flight", "fn", "io", "label", "node", "session")
+    io: Io
+    node: Node
+    declared: Declaration
+    fn: Callable[..., Any]
+    label: str | None
 
-    def __init__(
-        self, io: Io, node: Node, declared: Declaration, fn: Callable[..., Any], label: str | None, flight: Flight
-    ) -> None:
-        self.io = io
-        self.node = node
-        self.session = node.session
-        self.declared = declared
-        self.fn = fn
-        self.label = label
-        self.flight = flight
+    @property
+    def session(self) -> Session:
+        """The scope's saga."""
+        return self._session
+
+    @property
+    def path(self) -> str:
+        """Where the call is under way."""
+        return self.node.path
 
     def refuse_closed(self) -> None:
         """Refuse the call where the scope takes no further step.
@@ -53,7 +61,7 @@ class Invocation:
             SagaForked: The scope is the parent process's.
             SagaClosed: It has ended, was decided, or is latched.
         """
-        session = self.session
+        session = self._session
         if session.is_dead:
             raise SagaForked(
                 f"{self.declared.name!r} was called in a forked child, inside a scope of the parent process",
@@ -76,16 +84,11 @@ class Invocation:
         Raises:
             BadArguments: One of them cannot be recorded.
         """
-        shown = {name: value for name, value in arguments.items() if name not in self.declared.hidden}
-        is_plain = all(type(value) in _PLAIN for value in shown.values())
-        return self.frozen(
-            shown,
-            "an argument",
-            "pass JSON, or name the argument in hide= if no undo or probe needs it",
-            is_checked=is_plain,
-        )
+        hidden = self.declared.hidden
+        shown = {name: value for name, value in arguments.items() if name not in hidden} if hidden else arguments
+        return self.frozen(shown, "an argument", _MEND)
 
-    def frozen(self, value: Any, what: str, mend: str, *, is_checked: bool = False) -> Raw:
+    def frozen(self, value: Any, what: str, mend: str) -> Raw:
         """Return a value's bytes.
 
         Raises:
@@ -93,13 +96,91 @@ class Invocation:
         """
         try:
             data = codec.freeze(value)
-            if not is_checked:
-                codec.refuse_unfit(codec.thaw(data))
+            codec.read_back(value, data)
         except (TypeError, ValueError) as unfit:
             raise BadArguments(
                 f"{self.declared.name!r} was not called: {what} cannot be recorded: {unfit}",
-                saga_id=self.session.saga_id,
+                saga_id=self.saga_id,
                 world="nothing was called",
                 next=mend,
             ) from unfit
         return data
+
+    def is_straight(self, position: str) -> bool:
+        """Tell whether nothing has to be asked, read or judged before the intent: the log knows nothing of the call.
+
+        The rules that every gate has look at nothing but the declaration, which has passed them.
+        """
+        session = self._session
+        view = session.view
+        return (
+            self.declared.is_simple
+            and position not in view.positions
+            and not session.gate.has_rules
+            and not ((view.in_doubt or session.unattended) and self.label is None)
+            and not (session.is_wary and (self.node.why_closed() or session.latched or session.is_dead))
+        )
+
+    def intend(
+        self,
+        position: str,
+        frozen: Raw,
+        at: int,
+        *,
+        attempt: int = 1,
+        asked: Raw = EMPTY,
+        captured: Raw = EMPTY,
+        resource: str | None = None,
+        amount: str | None = None,
+        currency: str | None = None,
+        keyed_undo: Compensation | None = None,
+    ) -> StepView:
+        """Write the intent, under the session's lock, and return the step.
+
+        Args:
+            position: The step's identity.
+            frozen: The arguments.
+            at: Now.
+            attempt: How often the position was tried, this time included.
+            asked: The arguments as they were given, where `frozen` completes them.
+            captured: What the capture read.
+            resource: What the effect changes.
+            amount: The declared amount, in minor units.
+            currency: Its currency.
+            keyed_undo: The undo that needs no result.
+
+        Raises:
+            StoreError: It could not be written.
+        """
+        session, declared = self._session, self.declared
+        outer = STEP.get()
+        parent = outer.number if outer is not None and outer.saga_id == session.saga_id and not outer.is_over else None
+        session.newest = number = session.newest + 1
+        session.write(
+            Intended(
+                number,
+                at,
+                declared.name,
+                declared.version,
+                declared.reversibility,
+                self.node.path,
+                position,
+                attempt,
+                parent,
+                frozen,
+                asked,
+                captured,
+                declared.tier,
+                declared.lands_for,
+                resource,
+                amount,
+                currency,
+                keyed_undo,
+            )
+        )
+        self._view = step = session.view.steps[number]
+        return step
+
+    def resend(self, step: StepView) -> None:
+        """Be the call that sends a recorded step again."""
+        self._view = step

@@ -13,12 +13,13 @@ from saga_core.engine.case import MAY_BE_HIDDEN, open_case
 from saga_core.engine.io import is_interrupt
 from saga_core.engine.session import log
 from saga_core.plan import declaration_of
-from saga_core.records import Applied, Missed
+from saga_core.records import EMPTY, Applied, Missed
 from saga_core.view import PROVEN, may_hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from saga_core.declaration import Declaration
     from saga_core.engine.io import Io
     from saga_core.engine.session import Session
     from saga_core.view import StepView
@@ -69,7 +70,7 @@ def _log_answer(
     patience: int,
 ) -> None:
     if isinstance(answer, Landed):
-        land(session, step, cast("Landed[Any]", answer).result, stray=stray)
+        land(session, step, declaration_of(step), cast("Landed[Any]", answer).result, stray=stray)
     elif isinstance(answer, NotLanded) and asked_up >= final_up:
         _log_missed(session, step)
     elif isinstance(answer, NotLanded):
@@ -103,35 +104,34 @@ def _standing_beside(session: Session, step: StepView) -> tuple[int, ...]:
     )
 
 
-def land(session: Session, step: StepView, result: Any, *, stray: bool = False) -> int:
+def land(session: Session, step: StepView, declared: Declaration | None, result: Any, *, stray: bool = False) -> int:
     """Log that a step landed, with its undo bound from what the log holds.
 
     Raises:
         StoreError: It could not be written.
     """
-    declared = declaration_of(step)
+    at = session.clock.wall()
     problem: str | None = None
     undo: Compensation | None = None
     undo_until: int | None = None
     try:
         frozen = codec.freeze(result)
-        plain = codec.thaw(frozen)
-        codec.refuse_unfit(plain)
+        plain = codec.read_back(result, frozen)
     except (TypeError, ValueError) as unfit:
         problem = f"its result cannot be recorded: {unfit}"
-        frozen, plain = codec.freeze(None), None
+        frozen, plain = EMPTY, None
     if declared is not None and problem is None and declared.undo is not None:
         try:
             call = declared.call_of(step, lambda: session.key_of(step.position, "do", step.attempt), plain)
             undo = codec.bound(declared.undo(call))
-            undo_until = _deadline(declared.undo_within, call, session.clock.wall())
+            undo_until = None if declared.undo_within is None else _deadline(declared.undo_within, call, at)
         except Exception as error:  # noqa: BLE001 -- the effect stands whatever the user's undo raises
             problem = f"its undo could not be derived: {type(error).__qualname__} in the undo of {step.action!r}"
             log.debug("saga %s step %d %s", session.saga_id, step.number, problem, exc_info=error)
             undo = None
     if undo is None and problem is None and step.reversibility in {"reversible", "compensable"}:
         problem = "it landed, and no undo is declared for it"
-    record = Applied(step.number, session.clock.wall(), frozen, undo, undo_until, problem, stray)
+    record = Applied(step.intent.step, at, frozen, undo, undo_until, problem, stray)
     position = session.append_outcome(record)
     if problem is not None:
         open_case(session, step, problem)
@@ -141,8 +141,6 @@ def land(session: Session, step: StepView, result: Any, *, stray: bool = False) 
 
 
 def _deadline(within: Any, call: Any, wall: int) -> int | None:
-    if within is None:
-        return None
     if isinstance(within, timedelta):
         return wall + nanoseconds(within)
     until = within(call)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from saga_core.view import is_within
@@ -20,7 +19,6 @@ class Node:
         newest: The number of the newest step that was recorded before this program began.
         decision: `rollback` or `suspend` with the reason, once somebody decided.
         is_cancelled: The block was cancelled on its way to the commit.
-        closed: Why no step starts here any more, in words; None while steps may.
         outer: The scope that was ambient when this one opened, its parent or another saga's.
         stays_closed: Once it is over, what is still called in it is refused, instead of taken by the scope around it.
         is_left_early: It was left while a scope opened after it was still ambient.
@@ -28,9 +26,9 @@ class Node:
 
     __slots__ = (
         "_children",
-        "_lock",
+        "_closed",
         "_ordinals",
-        "closed",
+        "_stem",
         "decision",
         "is_cancelled",
         "is_left_early",
@@ -57,13 +55,23 @@ class Node:
         self.is_left_early = False
         self.stays_closed = False
         self.decision: tuple[str, str] | None = None
-        self.closed: str | None = None
+        self._closed: str | None = None
         self.is_cancelled = False
         self.is_over = False
         self.is_undone = False
-        self._lock = threading.Lock()
         self._ordinals: dict[str, int] = {}
         self._children = 0
+        self._stem = f"{path}/" if place is None else f"{path}/{place}/"
+
+    @property
+    def closed(self) -> str | None:
+        """Why no step starts here any more, in words; None while steps may."""
+        return self._closed
+
+    @closed.setter
+    def closed(self, why: str | None) -> None:
+        self._closed = why
+        self.session.is_wary = True
 
     @property
     def scope(self) -> Node:
@@ -78,31 +86,27 @@ class Node:
 
     def next_path(self) -> str:
         """Return the path of the next savepoint in here."""
-        with self._lock:
+        with self.session.lock:
             self._children += 1
             name = str(self._children) if self.place is None else f"{self.place}-{self._children}"
             return f"{self.path}.{name}" if self.path else name
 
     def position(self, action: str, label: str | None) -> str:
-        """Return the position of a call of the action: its label's, or the next of its kind in this scope."""
+        """Return the position of a call: its label's, or the action's next in here; under the session's lock."""
         if label is not None:
-            return f"{self._stem(action)}@{label}"
-        with self._lock:
-            ordinal = self._ordinals[action] = self._ordinals.get(action, 0) + 1
-        return f"{self._stem(action)}#{ordinal}"
+            return f"{self._stem}{action}@{label}"
+        ordinal = self._ordinals[action] = self._ordinals.get(action, 0) + 1
+        return f"{self._stem}{action}#{ordinal}"
 
     def next_position(self, action: str) -> str:
         """Return the position that the next unnamed call of the action would take."""
-        return f"{self._stem(action)}#{self._ordinals.get(action, 0) + 1}"
-
-    def _stem(self, action: str) -> str:
-        return f"{self.path}/{action}" if self.place is None else f"{self.path}/{self.place}/{action}"
+        return f"{self._stem}{action}#{self._ordinals.get(action, 0) + 1}"
 
     def give_back(self, action: str, position: str) -> None:
         """Free an unnamed call's position at which nothing was recorded, if no later one is taken yet."""
-        with self._lock:
+        with self.session.lock:
             ordinal = self._ordinals.get(action, 0)
-            if position == f"{self._stem(action)}#{ordinal}":
+            if position == f"{self._stem}{action}#{ordinal}":
                 self._ordinals[action] = ordinal - 1
 
     def cancel(self) -> None:
@@ -114,8 +118,8 @@ class Node:
         """Return why no step starts here, looking outwards too."""
         node: Node | None = self
         while node is not None:
-            if node.closed is not None:
-                return node.closed
+            if node._closed is not None:  # noqa: SLF001 -- of its own class
+                return node._closed  # noqa: SLF001
             node = node.parent
         return None
 

@@ -59,10 +59,11 @@ def _retried(call: Invocation, step: StepView, asked: Raw) -> StepView:
     """
     view, node, name = call.session.view, call.node, call.declared.name
     while step.state == "not_landed":
-        later = view.positions.get(node.next_position(name))
-        if later is None or later.number > node.newest or not _is_same(call.declared, later, asked):
-            break
-        node.position(name, None)
+        with call.session.lock:
+            later = view.positions.get(node.next_position(name))
+            if later is None or later.number > node.newest or not _is_same(call.declared, later, asked):
+                break
+            node.position(name, None)
         step = later
     return step
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 from saga_core.codec import words
 from saga_core.engine.context import AMBIENT
-from saga_core.errors import ScopeMisuse
+from saga_core.errors import NoActiveSaga, ScopeMisuse
 
 if TYPE_CHECKING:
     from typing import ParamSpec, TypeVar
 
+    from saga_core.declaration import Declaration
     from saga_core.engine.action import Action, AsyncAction
     from saga_core.engine.node import Node
     from saga_core.report import Report
@@ -108,3 +109,21 @@ def ambient_node() -> Node | None:
     while node is not None and node.is_over and node.parent is not None and not (node.is_undone or node.stays_closed):
         node = node.parent
     return node
+
+
+def place(declared: Declaration, args: tuple[Any, ...]) -> tuple[Node | None, tuple[Any, ...]]:
+    """Return the scope that a call of an action belongs to, and its arguments without the handle.
+
+    Raises:
+        NoActiveSaga: It belongs to none, and the action is not to be called outside.
+    """
+    if args and isinstance(args[0], Saga):
+        return node_of(args[0]), args[1:]
+    node = ambient_node()
+    if node is None and declared.outside == "refuse":
+        raise NoActiveSaga(
+            f"{declared.name!r} was called outside a scope: it was not called",
+            world="nothing was called",
+            next='wrap the call: `async with saga_scope(): ...` (or `with`), or declare outside="allow"',
+        )
+    return node, args

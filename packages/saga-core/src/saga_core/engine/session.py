@@ -7,6 +7,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from saga_core import codec, fold, ids
 from saga_core.clock import SYSTEM
 from saga_core.engine.io import ASYNC, PRIVATE_LOOP
@@ -37,14 +39,20 @@ class Watcher(Protocol):
         ...
 
 
-class Flight:
-    """A call under way; `step` is its number once its intent is written."""
+class Flight(Protocol):
+    """Something under way in a scope; `number` is its step's, 0 for none."""
 
-    __slots__ = ("path", "step")
+    @property
+    def path(self) -> str: ...
+    @property
+    def number(self) -> int: ...
 
-    def __init__(self, path: str, step: int | None) -> None:
-        self.path = path
-        self.step = step
+
+class _Errand(msgspec.Struct, eq=False):
+    """What is under way and is no call."""
+
+    path: str
+    number: int
 
 
 class Session:
@@ -54,6 +62,9 @@ class Session:
         view: The fold of what was appended.
         asked: When each step in doubt may be asked about again, in nanoseconds since boot.
         written: The log position behind the newest record.
+        flights: The calls under way, and whatever else runs inside the saga.
+        latched: Why no further effect may start although the scope is open, in words.
+        is_wary: A scope was closed, or the session latched or dead: each call looks whether it may still be made.
         newest: The number of the newest step or refused call.
         found: The state in which an earlier owner left the saga; None if it was begun here.
         runs: How many runs of a framework have begun inside the saga and not ended.
@@ -78,7 +89,8 @@ class Session:
         self.name = view.began.name
         self.key = view.began.key
         self.lock = threading.RLock()
-        self._latched: str | None = None
+        self.latched: str | None = None
+        self.is_wary = False
         self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         self.found: SagaState | None = None
         self.runs = 0
@@ -91,7 +103,7 @@ class Session:
         self.is_replay = False
         self.is_dead = False
         self.newest = max((*view.steps, *(call.number for call in view.refused)), default=0)
-        self._flights: set[Flight] = set()
+        self.flights: set[Flight] = set()
         self._bells: list[Callable[[], None]] = []
         self._torn = False
         self._is_ending = False
@@ -101,17 +113,13 @@ class Session:
 
     def die_in_child(self) -> None:
         """Become a forked child's dead copy: the saga is the parent's."""
-        self.is_dead = True
+        self.is_dead = self.is_wary = True
         self.lock = threading.RLock()
-
-    @property
-    def latched(self) -> str | None:
-        """Why no further effect may start although the scope is open, in words."""
-        return self._latched
 
     def latch(self, why: str) -> None:
         """Let no further effect start, and tell the watchers."""
-        self._latched = why
+        self.latched = why
+        self.is_wary = True
         self.tell()
 
     def watch(self, watcher: Watcher) -> None:
@@ -133,6 +141,43 @@ class Session:
             StoreError: It could not be written.
             SagaForked: This process is a forked child.
         """
+        with self.lock:
+            return self.write(record)
+
+    def append_outcome(self, record: Record) -> int:
+        """Append what became of an effect; where the log refuses, keep it for later and latch the saga.
+
+        Raises:
+            StoreError: It could not be written now.
+        """
+        with self.lock:
+            try:
+                return self.write(record)
+            except StoreError:
+                self.unwritten.append(record)
+                self.latch("the outcome of an earlier step could not be written")
+                raise
+
+    def write(self, record: Record) -> int:
+        """Do as `append` does, for a caller who holds the lock."""
+        if self._torn or self.unwritten or self.is_dead:
+            self._make_good()
+        view = self.view
+        fold.check(view, record)
+        self._torn = True  # stays set where an interrupt falls between the write and the state
+        try:
+            self.written = position = self.log.append(record)
+        except StoreError:
+            self._torn = False
+            raise
+        except (UnicodeEncodeError, OverflowError, TypeError):
+            record = codec.cleaned(record)
+            self.written = position = self.log.append(record)
+        fold.follow(view, record)
+        self._torn = False
+        return position
+
+    def _make_good(self) -> None:
         if self.is_dead:
             raise SagaForked(
                 "this scope belongs to the parent process",
@@ -140,9 +185,7 @@ class Session:
                 world="this process called nothing in its name",
                 next="open a scope of your own in the child",
             )
-        with self.lock:
-            self.catch_up()
-            return self._write(record)
+        self.catch_up()
 
     @property
     def is_behind(self) -> bool:
@@ -158,42 +201,16 @@ class Session:
         with self.lock:
             if self._torn:
                 self._reread()
-            while self.unwritten:
-                try:
-                    self._write(self.unwritten[0])
-                except fold.FoldError as told:  # the same was found out, and written, in another way meanwhile
-                    log.info("saga %s: a kept outcome is not needed any more: %s", self.saga_id, told)
-                del self.unwritten[0]
-
-    def append_outcome(self, record: Record) -> int:
-        """Append what became of an effect; where the log refuses, keep it for later and latch the saga.
-
-        Raises:
-            StoreError: It could not be written now.
-        """
-        with self.lock:
+            kept, self.unwritten = self.unwritten, []
             try:
-                return self.append(record)
-            except StoreError:
-                self.unwritten.append(record)
-                self.latch("the outcome of an earlier step could not be written")
-                raise
-
-    def _write(self, record: Record) -> int:
-        fold.check(self.view, record)
-        self._torn = True  # stays set where an interrupt falls between the write and the state
-        try:
-            position = self.log.append(record)
-        except StoreError:
-            self._torn = False
-            raise
-        except (UnicodeEncodeError, OverflowError, TypeError):
-            record = codec.cleaned(record)
-            position = self.log.append(record)
-        self.written = position
-        fold.follow(self.view, record)
-        self._torn = False
-        return position
+                while kept:
+                    try:
+                        self.write(kept[0])
+                    except fold.FoldError as told:  # the same was found out, and written, in another way meanwhile
+                        log.info("saga %s: a kept outcome is not needed any more: %s", self.saga_id, told)
+                    del kept[0]
+            finally:
+                self.unwritten = kept + self.unwritten
 
     def _reread(self) -> None:
         reading = self.store.read(self.saga_id)
@@ -240,48 +257,46 @@ class Session:
         if self.view.steps[step].tier == "power":
             self.log.sync(position)
 
-    def enter(self, path: str, step: int | None = None) -> Flight:
-        """Count an effect, or a call about to become one, as running in the scope."""
-        flight = Flight(path, step)
-        with self.lock:
-            self._flights.add(flight)
-        return flight
+    def enter(self, path: str, number: int = 0) -> Flight:
+        """Count something as running in the scope; a call counts itself, in `flights`."""
+        errand = _Errand(path, number)
+        self.flights.add(errand)
+        return errand
 
     def leave(self, flight: Flight) -> None:
         """Count it as ended and wake whoever waits for that."""
+        self.flights.discard(flight)
+        if self._bells:  # looked at behind the removal, as `on_leave` looks behind its bell: one of them sees the other
+            self._ring()
+
+    def _ring(self) -> None:
         with self.lock:
-            self._flights.discard(flight)
             bells, self._bells = self._bells, []
         for ring in bells:
             ring()
 
     def is_busy(self, within: Callable[[str], bool]) -> bool:
         """Tell whether an effect runs in one of the scopes."""
-        with self.lock:
-            return any(within(flight.path) for flight in self._flights)
+        return any(within(flight.path) for flight in self.flights.copy())
 
     def doubt_interrupted(self) -> None:
         """Put in doubt each step whose caller was interrupted between two records of it."""
         with self.lock:
             self.catch_up()
-            for number in self.view.running - {flight.step for flight in self._flights}:
+            for number in self.view.running - {flight.number for flight in self.flights.copy()}:
                 self.append(Doubted(number, self.clock.wall(), self.clock.up(), "interrupted"))
 
     def stop(self) -> None:
         """Have the ending stop as soon as it can, and wake whoever waits for a running effect."""
-        with self.lock:
-            self.is_stopped = True
-            bells, self._bells = self._bells, []
-        for ring in bells:
-            ring()
+        self.is_stopped = True
+        self._ring()
 
     def on_leave(self, ring: Callable[[], None]) -> None:
         """Call `ring` once, when the next effect ends; at once if none runs."""
         with self.lock:
-            if self._flights:
-                self._bells.append(ring)
-                return
-        ring()
+            self._bells.append(ring)
+        if not self.flights:
+            self._ring()
 
     def give_up(self) -> None:
         """Free the log for whoever recovers the saga, once no effect of it runs here any more."""

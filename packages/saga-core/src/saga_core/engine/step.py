@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from saga_core import codec
-from saga_core.clock import nanoseconds
-from saga_core.engine.context import STEP
+from saga_core.engine.context import AMBIENT
 from saga_core.engine.effect import perform, recorded_result
-from saga_core.engine.invocation import Invocation
+from saga_core.engine.invocation import NOT_YET, Invocation
+from saga_core.engine.io import ASYNC, PRIVATE_LOOP
 from saga_core.engine.judge import judge
 from saga_core.engine.recall import recall
+from saga_core.engine.saga import Saga, place
 from saga_core.engine.session import log
 from saga_core.errors import BadArguments, StepInDoubt, StoreError
-from saga_core.records import EMPTY, Intended, Missed, Resent, Returned
+from saga_core.records import EMPTY, Missed, Resent, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,106 +24,108 @@ if TYPE_CHECKING:
     from saga_core.answers import Compensation
     from saga_core.declaration import Declaration
     from saga_core.engine.io import Io
-    from saga_core.engine.judge import Money
-    from saga_core.engine.node import Node
     from saga_core.view import StepView
 
 
 async def run_step(
     io: Io,
-    node: Node,
     declared: Declaration,
     fn: Callable[..., Any],
     label: str | None,
-    *,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Run one call of an action inside a scope and return its result.
+    """Run one call of an action and return its result: inside a scope as a step, outside, where that is allowed, as is.
 
     Raises:
         TypeError: The arguments do not fit the function.
         SagaError: The call was refused, or cannot be recorded; the error says that nothing was called, or what was.
     """
-    declared.refuse_incomplete()
+    node = AMBIENT.get()
+    if node is None or node.is_over or (args and isinstance(args[0], Saga)):
+        node, args = place(declared, args)
+    if node is None:
+        answer = fn(*args, **kwargs)
+        if not declared.is_async:
+            return answer
+        return await answer if io is ASYNC else PRIVATE_LOOP.run(answer)
     given = declared.signature.bind(args, kwargs)
     session = node.session
-    flight = session.enter(node.path)
+    call = Invocation(session, NOT_YET, "do", io=io, node=node, declared=declared, fn=fn, label=label)
     try:
-        call = Invocation(io, node, declared, fn, label, flight)
-        if not session.is_replay:
+        session.flights.add(call)
+        if session.is_wary and not session.is_replay:
             call.refuse_closed()
         asked = call.freeze(given)
-        position = node.position(declared.name, label)
-        try:
-            known = await recall(call, position, asked)
-        except StepInDoubt:
-            if label is None and position not in session.view.positions:
-                node.give_back(declared.name, position)
-            raise
-        if known is not None and known.state == "applied":
-            if known.stray:
-                session.append(Returned(known.number, session.clock.wall()))
-            return recorded_result(call, known)
-        call.refuse_closed()
-        if known is not None and known.state == "in_doubt":
-            return await _send_again(call, known, given)
-        complete, frozen = given, asked
-        if declared.prepare is not None:
-            complete = dict(await io.ask(declared.prepare, given))
-            frozen = call.freeze(complete)
-        money = judge(call, position, frozen)
-        attempt = 1 if known is None else known.attempt + 1
-        position = position if known is None else known.position
-        step = await _intend(call, position, attempt, asked, frozen, money)
-        return await perform(call, step, complete)
+        with session.lock:
+            position = node.position(declared.name, label)
+            step = call.intend(position, asked, session.clock.wall()) if call.is_straight(position) else None
+            written = session.written
+        if step is None:
+            return await _deliberate(call, position, given, asked)
+        if declared.tier == "power":
+            await _until_durable(call, step, written)
+        return await perform(call, step, given)
     finally:
-        session.leave(flight)
+        session.leave(call)
 
 
-async def _intend(call: Invocation, position: str, attempt: int, asked: Raw, frozen: Raw, money: Money) -> StepView:
-    """Write the intent and wait until it is durable within the step's tier."""
+async def _deliberate(call: Invocation, position: str, given: dict[str, Any], asked: Raw) -> Any:
+    """Run a call of which the log may know, or that is judged, completed or looked at before its intent."""
     declared, session = call.declared, call.session
+    declared.refuse_incomplete()
+    try:
+        known = await recall(call, position, asked)
+    except StepInDoubt:
+        if call.label is None and position not in session.view.positions:
+            call.node.give_back(declared.name, position)
+        raise
+    if known is not None and known.state == "applied":
+        if known.stray:
+            session.append(Returned(known.number, session.clock.wall()))
+        return recorded_result(call, known)
+    call.refuse_closed()
+    if known is not None and known.state == "in_doubt":
+        return await _send_again(call, known, given)
+    complete, frozen = given, asked
+    if declared.prepare is not None:
+        complete = dict(await call.io.ask(declared.prepare, given))
+        frozen = call.freeze(complete)
+    money = judge(call, position, frozen)
+    attempt = 1 if known is None else known.attempt + 1
+    position = position if known is None else known.position
     at = session.clock.wall()
     captured, resource, keyed_undo = await _look(call, position, attempt, frozen, at)
-    outer = STEP.get()
-    parent = outer.number if outer is not None and outer.saga_id == session.saga_id and not outer.is_over else None
     with session.lock:
         call.refuse_closed()
-        call.flight.step = number = session.next_step()
-        written = session.append(
-            Intended(
-                number,
-                at,
-                declared.name,
-                declared.version,
-                declared.reversibility,
-                call.node.path,
-                position,
-                attempt,
-                parent,
-                frozen,
-                EMPTY if frozen is asked else asked,
-                captured,
-                declared.tier,
-                nanoseconds(declared.lands_within),
-                resource,
-                None if money.amount is None else str(money.amount),
-                money.currency,
-                keyed_undo,
-            )
+        step = call.intend(
+            position,
+            frozen,
+            at,
+            attempt=attempt,
+            asked=EMPTY if frozen is asked else asked,
+            captured=captured,
+            resource=resource,
+            amount=None if money.amount is None else str(money.amount),
+            currency=money.currency,
+            keyed_undo=keyed_undo,
         )
-        step = session.view.steps[number]
+        written = session.written
     if declared.tier == "power":
-        try:
-            await call.io.barrier(session.log, written)
-        except BaseException as error:
-            _never_sent(call, step, f"never sent: the wait for the disk ended by {type(error).__qualname__}")
-            raise
-    if call.node.why_closed() is not None or session.latched is not None:
+        await _until_durable(call, step, written)
+    return await perform(call, step, complete)
+
+
+async def _until_durable(call: Invocation, step: StepView, written: int) -> None:
+    """Wait until the intent is on the disk; nothing is sent if the scope closed meanwhile."""
+    try:
+        await call.io.barrier(call.session.log, written)
+    except BaseException as error:
+        _never_sent(call, step, f"never sent: the wait for the disk ended by {type(error).__qualname__}")
+        raise
+    if call.session.is_wary and (call.node.why_closed() is not None or call.session.latched is not None):
         _never_sent(call, step, "never sent: the scope closed first")
         call.refuse_closed()
-    return step
 
 
 async def _look(
@@ -132,12 +135,16 @@ async def _look(
     declared = call.declared
     if declared.capture is None and declared.resource is None and declared.keyed_undo is None:
         return EMPTY, None, None
-    seen = declared.attempt(frozen, lambda: call.session.key_of(position, "do", attempt), at)
+
+    def key() -> str:
+        return call.session.key_of(position, "do", attempt)
+
+    seen = declared.attempt(frozen, key, at)
     captured = EMPTY
     if declared.capture is not None:
         read = await call.io.ask(declared.capture, seen)
         captured = call.frozen(read, "what its capture read", "return JSON from the capture")
-        seen.captured = codec.thaw(captured)
+        seen = declared.attempt(frozen, key, at, captured)
     resource = None if declared.resource is None else codec.words(declared.resource(seen))
     return captured, resource, None if declared.keyed_undo is None else _keyed_undo(call, declared.keyed_undo(seen))
 
@@ -157,7 +164,7 @@ def _keyed_undo(call: Invocation, undo: object) -> Compensation:
 async def _send_again(call: Invocation, step: StepView, given: dict[str, Any]) -> Any:
     """Send a step in doubt again under its own key, with the arguments that were recorded."""
     session = call.session
-    call.flight.step = step.number
+    call.resend(step)
     await call.io.barrier(session.log, session.append(Resent(step.number, session.clock.wall())))
     recorded = call.declared.attempt_of(step, session.key_of(step.position, "do", step.attempt)).args
     return await perform(call, step, {**given, **recorded})
