@@ -193,13 +193,16 @@ def _uncover(view: SagaView, step: StepView) -> None:
 
 
 def _applied(view: SagaView, record: Applied) -> None:
-    step = view.steps[record.step]
+    number = record.step
+    step = view.steps[number]
     if step.state == "not_landed":
         _uncover(view, step)
     step.stray = record.stray
-    _left(view, record.step)
+    view.running.discard(number)
+    view.in_doubt.discard(number)
     step.state = "applied"
-    _order(view, step)
+    if not step.order:
+        view.landed = step.order = view.landed + 1
     step.applied_at = record.at
     step.result = record.result
     step.undo = record.undo

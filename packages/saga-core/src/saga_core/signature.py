@@ -189,12 +189,13 @@ class Signature:
         Raises:
             TypeError: They do not fit, with Python's own words.
         """
-        if not args and not self.is_open and self._known == kwargs.keys():
-            return kwargs
         if not self.is_open and len(args) <= len(self._placed):
-            given = {**dict(zip(self._placed, args, strict=False)), **kwargs}
-            if self._required <= given.keys() <= self._known and len(given) == len(args) + len(kwargs):
-                return {name: given[name] if name in given else self._defaults[name] for name in self.names}
+            given = {**dict(zip(self._placed, args, strict=False)), **kwargs} if args else kwargs
+            if len(given) == len(args) + len(kwargs):
+                if self._known == given.keys():
+                    return given
+                if self._required <= given.keys() <= self._known:
+                    return {name: given[name] if name in given else self._defaults[name] for name in self.names}
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = dict(bound.arguments)
