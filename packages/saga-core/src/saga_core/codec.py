@@ -29,7 +29,9 @@ MAX_WORDS = 2000
 MAX_DEPTH = 100
 """How deep a value may be nested."""
 
-_SCALARS = frozenset({str, int, bool, type(None)})
+SCALARS = frozenset({str, int, bool, type(None)})
+"""Types whose values need no look at what their bytes decode to."""
+
 _SHORT = 4096
 
 
@@ -81,11 +83,11 @@ def read_back(value: Any, frozen: Raw) -> Any:
         ValueError: It holds what JSON cannot.
     """
     kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind in _SCALARS:
+    if kind in SCALARS:
         return value
     if kind is dict:
         for name, item in value.items():
-            if type(name) is not str or type(item) not in _SCALARS:
+            if type(name) is not str or type(item) not in SCALARS:
                 break
         else:  # flat: a copy is what its bytes decode to
             return value.copy()
@@ -128,11 +130,11 @@ def refuse_unfit(value: object, depth: int = MAX_DEPTH) -> None:
         for key, item in cast("dict[object, object]", value).items():
             if not isinstance(key, str):
                 raise ValueError(f"a mapping has a key of type {type(key).__qualname__}; JSON has text keys only")  # noqa: TRY004 -- one error for all that is unfit
-            if type(item) not in _SCALARS:
+            if type(item) not in SCALARS:
                 refuse_unfit(item, depth - 1)
     elif isinstance(value, list):
         for item in cast("list[object]", value):
-            if type(item) not in _SCALARS:
+            if type(item) not in SCALARS:
                 refuse_unfit(item, depth - 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -14,6 +14,7 @@ from saga_core.answers import Compensation
 from saga_core.clock import nanoseconds
 from saga_core.codec import thaw
 from saga_core.errors import DeclarationError
+from saga_core.ids import step_key
 from saga_core.records import EMPTY
 from saga_core.signature import Signature, refuse_unrunnable, restore
 from saga_core.view import NO_FACTS
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from saga_core.view import StepView
 
 T = TypeVar("T")
+
+StepKey: TypeAlias = tuple[str, str, str, int]
+"""What `step_key` makes a key of, once somebody asks for it: saga, position, purpose, attempt."""
 
 LANDS_WITHIN = timedelta(minutes=5)
 """How long after its last possible send an effect may still land, where an action does not say."""
@@ -41,7 +45,7 @@ class Attempt(msgspec.Struct, eq=False):
     action: str
     version: int
     _args: Mapping[str, Any] | Raw
-    _key: str | Callable[[], str]
+    _key: str | StepKey
     _started: datetime | int
     _captured: Any
     _notes: Mapping[str, Any]
@@ -60,8 +64,8 @@ class Attempt(msgspec.Struct, eq=False):
     @property
     def key(self) -> str:
         """The idempotency key of this attempt."""
-        if callable(self._key):
-            self._key = self._key()
+        if isinstance(self._key, tuple):
+            self._key = step_key(*self._key)
         return self._key
 
     @property
@@ -268,7 +272,7 @@ class Declaration:
     def attempt(
         self,
         args: Raw,
-        key: str | Callable[[], str],
+        key: str | StepKey,
         at: int,
         captured: Raw = EMPTY,
         notes: Mapping[str, Any] = NO_FACTS,
@@ -283,11 +287,11 @@ class Declaration:
             return {name: restore(value, hints.get(name, Any)) for name, value in recorded.items()}
         return recorded
 
-    def attempt_of(self, step: StepView, key: str | Callable[[], str]) -> Attempt:
+    def attempt_of(self, step: StepView, key: str | StepKey) -> Attempt:
         """Return a recorded step as capture and probe see it."""
         return self.attempt(step.args, key, step.at, step.captured, step.notes)
 
-    def call_of(self, step: StepView, key: str | Callable[[], str], result: Any) -> Call[Any]:
+    def call_of(self, step: StepView, key: str | StepKey, result: Any) -> Call[Any]:
         """Return the recorded step as undo sees it; `result`, the thawed one, as it is where it does not fit."""
         try:
             shown = self.signature.restore_result(result)

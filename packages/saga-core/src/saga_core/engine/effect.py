@@ -37,9 +37,9 @@ async def perform(call: Invocation, step: StepView, arguments: dict[str, Any]) -
     """
     declared, io, session = call.declared, call.io, call.node.session
     outer = STEP.get()
-    STEP.set(call)
     try:
         try:
+            STEP.set(call)
             if declared.timeout is not None:
                 result = await _run_timed(call, step, arguments, declared.timeout)
             elif io is ASYNC:

@@ -86,25 +86,49 @@ class Invocation(Step, eq=False, kw_only=True):
         """
         hidden = self.declared.hidden
         shown = {name: value for name, value in arguments.items() if name not in hidden} if hidden else arguments
-        return self.frozen(shown, "an argument", _MEND)
+        try:
+            data = codec.freeze(shown)
+            for value in shown.values():
+                if type(value) not in codec.SCALARS:
+                    codec.refuse_unfit(codec.thaw(data))
+                    break
+        except (TypeError, ValueError) as unfit:
+            raise self._unfit(f"an argument cannot be recorded: {unfit}", _MEND) from unfit
+        return data
 
-    def frozen(self, value: Any, what: str, mend: str) -> Raw:
-        """Return a value's bytes.
+    def freeze_capture(self, read: Any) -> Raw:
+        """Return what the capture read as the log will hold it.
 
         Raises:
             BadArguments: It cannot be recorded.
         """
         try:
-            data = codec.freeze(value)
-            codec.read_back(value, data)
+            data = codec.freeze(read)
+            codec.read_back(read, data)
         except (TypeError, ValueError) as unfit:
-            raise BadArguments(
-                f"{self.declared.name!r} was not called: {what} cannot be recorded: {unfit}",
-                saga_id=self.saga_id,
-                world="nothing was called",
-                next=mend,
-            ) from unfit
+            mend = "return JSON from the capture"
+            raise self._unfit(f"what its capture read cannot be recorded: {unfit}", mend) from unfit
         return data
+
+    def take_keyed_undo(self, undo: object) -> Compensation:
+        """Return the undo that needs no result as it will be read back.
+
+        Raises:
+            BadArguments: It cannot be recorded.
+        """
+        try:
+            return codec.bound(undo)
+        except (TypeError, ValueError) as unfit:
+            mend = "return what the inverse's bind returns"
+            raise self._unfit(f"its keyed undo cannot be recorded: {unfit}", mend) from unfit
+
+    def _unfit(self, why: str, mend: str) -> BadArguments:
+        return BadArguments(
+            f"{self.declared.name!r} was not called: {why}",
+            saga_id=self.saga_id,
+            world="nothing was called",
+            next=mend,
+        )
 
     def is_straight(self, position: str) -> bool:
         """Tell whether nothing has to be asked, read or judged before the intent: the log knows nothing of the call.
@@ -116,7 +140,7 @@ class Invocation(Step, eq=False, kw_only=True):
         return (
             self.declared.is_simple
             and position not in view.positions
-            and not session.gate.has_rules
+            and not session.has_rules
             and not ((view.in_doubt or session.unattended) and self.label is None)
             and not (session.is_wary and (self.node.why_closed() or session.latched or session.is_dead))
         )

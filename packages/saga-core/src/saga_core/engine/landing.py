@@ -122,7 +122,7 @@ def land(session: Session, step: StepView, declared: Declaration | None, result:
         frozen, plain = EMPTY, None
     if declared is not None and problem is None and declared.undo is not None:
         try:
-            call = declared.call_of(step, lambda: session.key_of(step.position, "do", step.attempt), plain)
+            call = declared.call_of(step, (session.saga_id, step.intent.position, "do", step.intent.attempt), plain)
             undo = codec.bound(declared.undo(call))
             undo_until = None if declared.undo_within is None else _deadline(declared.undo_within, call, at)
         except Exception as error:  # noqa: BLE001 -- the effect stands whatever the user's undo raises

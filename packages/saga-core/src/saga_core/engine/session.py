@@ -13,7 +13,7 @@ from saga_core import codec, fold, ids
 from saga_core.clock import SYSTEM
 from saga_core.engine.io import ASYNC, PRIVATE_LOOP
 from saga_core.errors import BadArguments, SagaForked, StoreError
-from saga_core.gate import DEFAULT
+from saga_core.gate import DEFAULT, Gate
 from saga_core.records import Doubted, Noted
 from saga_core.report import Report, report_of
 from saga_core.stores import fork
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from saga_core.clock import Clock
-    from saga_core.gate import Gate
     from saga_core.records import Record
     from saga_core.stores.store import Backend, Log
     from saga_core.types import SagaState
@@ -62,6 +61,7 @@ class Session:
         view: The fold of what was appended.
         asked: When each step in doubt may be asked about again, in nanoseconds since boot.
         written: The log position behind the newest record.
+        has_rules: The gate asks more than the built-in rules, which look at nothing but the declaration.
         flights: The calls under way, and whatever else runs inside the saga.
         latched: Why no further effect may start although the scope is open, in words.
         is_wary: A scope was closed, or the session latched or dead: each call looks whether it may still be made.
@@ -84,6 +84,7 @@ class Session:
         self.log = log_
         self.view = view
         self.gate = gate
+        self.has_rules = type(gate) is not Gate or gate.has_rules
         self.clock = clock
         self.saga_id = view.began.saga
         self.name = view.began.name

@@ -13,7 +13,7 @@ from saga_core.engine.judge import judge
 from saga_core.engine.recall import recall
 from saga_core.engine.saga import Saga, place
 from saga_core.engine.session import log
-from saga_core.errors import BadArguments, StepInDoubt, StoreError
+from saga_core.errors import StepInDoubt, StoreError
 from saga_core.records import EMPTY, Missed, Resent, Returned
 
 if TYPE_CHECKING:
@@ -135,30 +135,15 @@ async def _look(
     declared = call.declared
     if declared.capture is None and declared.resource is None and declared.keyed_undo is None:
         return EMPTY, None, None
-
-    def key() -> str:
-        return call.session.key_of(position, "do", attempt)
-
+    key = (call.saga_id, position, "do", attempt)
     seen = declared.attempt(frozen, key, at)
     captured = EMPTY
     if declared.capture is not None:
         read = await call.io.ask(declared.capture, seen)
-        captured = call.frozen(read, "what its capture read", "return JSON from the capture")
+        captured = call.freeze_capture(read)
         seen = declared.attempt(frozen, key, at, captured)
     resource = None if declared.resource is None else codec.words(declared.resource(seen))
-    return captured, resource, None if declared.keyed_undo is None else _keyed_undo(call, declared.keyed_undo(seen))
-
-
-def _keyed_undo(call: Invocation, undo: object) -> Compensation:
-    try:
-        return codec.bound(undo)
-    except (TypeError, ValueError) as unfit:
-        raise BadArguments(
-            f"{call.declared.name!r} was not called: its keyed undo cannot be recorded: {unfit}",
-            saga_id=call.session.saga_id,
-            world="nothing was called",
-            next="return what the inverse's bind returns",
-        ) from unfit
+    return captured, resource, None if declared.keyed_undo is None else call.take_keyed_undo(declared.keyed_undo(seen))
 
 
 async def _send_again(call: Invocation, step: StepView, given: dict[str, Any]) -> Any:
