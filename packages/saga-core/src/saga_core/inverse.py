@@ -47,14 +47,12 @@ class Inverse(Generic[P]):
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Compensation:
         """Return the compensation that runs this handler with these arguments.
 
-        What a record cannot hold is refused at the latest when a step takes the compensation.
-
         Raises:
             TypeError: The arguments do not fit the handler, or are not JSON.
             ValueError: A number among them is not finite or an argument is too large.
         """
         plain = self.signature.bind(args, kwargs)
-        if not self.signature.keeps(plain):
+        if not (self.signature.keeps(plain) and codec.is_plain(plain)):
             plain = codec.read_back(plain, codec.freeze(plain))
             self.signature.convert(plain)
         return Compensation(self.name, self.version, plain)
