@@ -184,9 +184,9 @@ def recover(rules: Rules) -> Generator[Act, Any, None]:
     if story.is_suspended or story.ended == "parked":
         return
     yield _write("adopted")
-    if rules.fault != "adopter acts before its barrier":
-        yield Act("barrier")
     if story.ended:
+        if rules.fault != "adopter acts before its barrier":
+            yield Act("barrier")
         yield Act("tell", story.ended)
         return
     if not story.is_unwinding:
@@ -252,7 +252,8 @@ def _undo(rules: Rules, step: str) -> Generator[Act, Any, None]:
     yield Act("send undo", step, key)
     if (yield Act("answer undo", step, key)) == "ok":
         yield _write("undo ended", step, "undone")
-        yield Act("barrier")
+        if rules.kind.inverse == "blind":  # else, were it lost, the undo would be asked about or repeated
+            yield Act("barrier")
     elif rules.kind.inverse == "blind":
         yield _write("undo ended", step, "conflict")
         yield _write("case", step)
@@ -267,7 +268,6 @@ def _ask_about_undo(rules: Rules, step: str) -> Generator[Act, Any, None]:
             yield _write("undo ended", step, "not_landed")
             return
     yield _write("undo ended", step, "undone")
-    yield Act("barrier")
 
 
 THREADS: dict[str, Callable[..., Generator[Act, Any, Any]]] = {
