@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_VALUE = 64 * 1024 * 1024
 """Bytes that one frozen value may take."""
 
+LARGE = 64 * 1024
+"""Bytes from which on a value is written where it holds up no event loop."""
+
 _LARGEST = 2**63 - 1
 
 MAX_WORDS = 2000

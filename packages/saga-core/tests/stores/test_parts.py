@@ -70,12 +70,17 @@ APPEND = (
     PRELUDE
     + """
 from saga_core.stores.system import System
-cut, plain = int(sys.argv[3]), os.pwrite
+plain = os.pwrite
+left = [int(sys.argv[3])]
+begun = []
 
 def torn(descriptor, data, offset):
-    if len(data) > 1 << 20:
-        plain(descriptor, data[:cut], offset)
-        os.kill(os.getpid(), 9)
+    if begun or len(data) > 1 << 20:
+        begun.append(True)
+        if len(data) > left[0]:
+            plain(descriptor, data[:left[0]], offset)
+            os.kill(os.getpid(), 9)
+        left[0] -= len(data)
     return plain(descriptor, data, offset)
 
 System.pwrite = staticmethod(torn)
@@ -158,7 +163,7 @@ def test_a_reader_beside_the_writer_sees_a_long_record_only_when_it_is_whole(
     disk = Slow()
     writer, reader = open_on(disk), FileStore(str(place), System())
     log = begin(writer)
-    disk.piece = WHOLE // 2
+    disk.piece = WHOLE // 3
     thread = threading.Thread(target=log.append, args=(noted(2 * PART_SIZE + 100),))
     thread.start()
     seen = 0

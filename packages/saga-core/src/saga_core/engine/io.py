@@ -42,6 +42,10 @@ class Io(Protocol):
         """Call a function of ours that blocks."""
         ...
 
+    async def whole(self, fn: Callable[[], object]) -> None:
+        """Call a function of ours that blocks; a cancellation is delivered when it has returned."""
+        ...
+
     async def barrier(self, log: Log, position: int) -> None:
         """Wait until the log is on disk up to the position."""
         ...
@@ -77,6 +81,20 @@ class AsyncIo:
         import asyncio  # noqa: PLC0415
 
         return await asyncio.to_thread(fn, *args)
+
+    async def whole(self, fn: Callable[[], object]) -> None:
+        import asyncio  # noqa: PLC0415
+
+        work = asyncio.ensure_future(asyncio.to_thread(fn))
+        cancelled: asyncio.CancelledError | None = None
+        while not work.done():
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError as late:
+                cancelled = late
+        work.result()
+        if cancelled is not None:
+            raise cancelled
 
     async def barrier(self, log: Log, position: int) -> None:
         if log.durable >= position:
@@ -189,6 +207,9 @@ class SyncIo:
 
     async def offload(self, fn: Callable[..., T], *args: Any) -> T:
         return fn(*args)
+
+    async def whole(self, fn: Callable[[], object]) -> None:
+        fn()
 
     async def barrier(self, log: Log, position: int) -> None:
         log.sync(position)

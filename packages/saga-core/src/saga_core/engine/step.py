@@ -59,7 +59,7 @@ async def run_step(
         asked = call.freeze(given)
         with session.lock:
             position = node.position(declared.name, label)
-            step = call.intend(position, asked, session.clock.wall()) if call.is_straight(position) else None
+            step = call.intend(position, asked, session.clock.wall()) if call.is_straight(position, asked) else None
             written = session.written
         if step is None:
             return await _deliberate(call, position, given, asked)
@@ -96,24 +96,41 @@ async def _deliberate(call: Invocation, position: str, given: dict[str, Any], as
     position = position if known is None else known.position
     at = session.clock.wall()
     captured, resource, keyed_undo = await _look(call, position, attempt, frozen, at)
-    with session.lock:
-        call.refuse_closed()
-        step = call.intend(
-            position,
-            frozen,
-            at,
-            attempt=attempt,
-            asked=EMPTY if frozen is asked else asked,
-            captured=captured,
-            resource=resource,
-            amount=None if money.amount is None else str(money.amount),
-            currency=money.currency,
-            keyed_undo=keyed_undo,
-        )
-        written = session.written
+
+    def intend() -> tuple[StepView, int]:
+        with session.lock:
+            call.refuse_closed()
+            step = call.intend(
+                position,
+                frozen,
+                at,
+                attempt=attempt,
+                asked=EMPTY if frozen is asked else asked,
+                captured=captured,
+                resource=resource,
+                amount=None if money.amount is None else str(money.amount),
+                currency=money.currency,
+                keyed_undo=keyed_undo,
+            )
+            return step, session.written
+
+    is_large = len(frozen) + len(asked) + len(captured) > codec.LARGE
+    step, written = await _intend_aside(call, intend) if is_large else intend()
     if declared.tier == "power":
         await _until_durable(call, step, written)
     return await perform(call, step, complete)
+
+
+async def _intend_aside(call: Invocation, intend: Callable[[], tuple[StepView, int]]) -> tuple[StepView, int]:
+    """Write an intent whose bytes would hold up a loop; nothing is sent if the caller is cancelled meanwhile."""
+    intended: list[tuple[StepView, int]] = []
+    try:
+        await call.io.whole(lambda: intended.append(intend()))
+    except BaseException as error:
+        if intended:
+            _never_sent(call, intended[0][0], f"never sent: the wait for the log ended by {type(error).__qualname__}")
+        raise
+    return intended[0]
 
 
 async def _until_durable(call: Invocation, step: StepView, written: int) -> None:

@@ -143,8 +143,8 @@ class Committer:
                 else:
                     if unproven is not None:
                         begun.append(unproven)
-            large = [one for one in begun if len(one.data) > _LARGE]
-            small = [one for one in begun if len(one.data) <= _LARGE]
+            large = [one for one in begun if one.size > _LARGE]
+            small = [one for one in begun if one.size <= _LARGE]
             if small and not self._write(small):
                 large += small
             for one in large:
@@ -171,7 +171,7 @@ class Committer:
 
     def _write(self, small: list[Unproven]) -> bool:
         """Bring the logs to the disk by the journal; False where there is none, or none any more."""
-        journal = self._journal_for(len(small), sum(len(one.data) for one in small))
+        journal = self._journal_for(len(small), sum(one.size for one in small))
         if journal is None:
             return False
         try:

@@ -25,12 +25,32 @@ _KINDS: dict[type[Any], int] = {kind: number for number, kind in KINDS.items()}
 
 
 class Unproven(NamedTuple):
-    """Bytes of a log, from an offset on, that are not proven to be on disk, and how many records' they are."""
+    """The frames of a log, from an offset on, that are not proven to be on disk."""
 
     log: FileLog
     start: int
-    data: bytes
-    records: int
+    frames: list[bytes]
+    size: int
+
+    @property
+    def data(self) -> bytes:
+        """Their bytes."""
+        return b"".join(self.frames)
+
+
+class _Written(NamedTuple):
+    """A record's frames, their size, and the running checksum and the next number behind them."""
+
+    frames: list[bytes]
+    size: int
+    crc: int
+    seq: int
+    payload: bytes
+
+    @property
+    def is_complete(self) -> bool:
+        """None of the frames is missing."""
+        return self.size == len(self.payload) + len(self.frames) * frame.FRAME_HEADER
 
 
 class FileLog:
@@ -109,14 +129,12 @@ class FileLog:
                 self._make_ready()
             if kind == ADOPTED_KIND:
                 self._epoch = cast("Adopted", record).epoch
-            start, seq = self.end, self._seq
             if self._cipher is not None:
                 payload = self._cipher.seal(kind, self._epoch, payload)
             if len(payload) > _PART_SIZE:
-                data, crc, seq = self._in_parts(kind, payload)
-            else:
-                data, crc = _build(self._seal, self._crc, kind, self._epoch, seq, self.durable, payload)
-                seq += 1
+                return self._append_parts(kind, payload)
+            start, seq = self.end, self._seq
+            data, crc = _build(self._seal, self._crc, kind, self._epoch, seq, self.durable, payload)
             size = len(data)
             try:
                 written = self._pwrite(self._descriptor, data, start)
@@ -124,15 +142,41 @@ class FileLog:
                     self._system.write_all(self._descriptor, data[written:], start + written)
             except BaseException as error:
                 if kind in _BEGINNINGS or not self._is_written_from_reserve(error, data):
-                    self._end_write(error, data, crc, seq, payload)
+                    self._end_write(error, _Written([data], size, crc, seq + 1, payload))
                     raise
-            self._seq = seq
+            self._seq = seq + 1
             self._crc = crc
             self._unproven.append(data)
             self.end = end = start + size
             if self._cipher is not None:
                 self._cipher.went(payload)
             return end
+
+    def _append_parts(self, kind: int, payload: bytes) -> int:
+        """Write a record that is too long for one frame."""
+        whole = _Written([], 0, self._crc, self._seq, payload)
+        try:
+            for start in range(0, len(payload), _PART_SIZE):
+                part = payload[start : start + _PART_SIZE]
+                is_last = start + _PART_SIZE >= len(payload)
+                data, crc = _build(
+                    self._seal, whole.crc, kind if is_last else frame.PART, self._epoch, whole.seq, self.durable, part
+                )
+                self._system.write_all(self._descriptor, data, self.end + whole.size)
+                whole = _Written([*whole.frames, data], whole.size + len(data), crc, whole.seq + 1, payload)
+        except BaseException as error:
+            self._end_write(error, whole)
+            raise
+        self._take(whole)
+        return self.end
+
+    def _take(self, written: _Written) -> None:
+        """Stand behind a record that is in the file."""
+        self._seq, self._crc = written.seq, written.crc
+        self._unproven += written.frames
+        self.end += written.size
+        if self._cipher is not None:
+            self._cipher.went(written.payload)
 
     def _is_written_from_reserve(self, error: BaseException, data: bytes) -> bool:
         """Write a record that ends something, where the disk is full, into the room that was kept for that."""
@@ -143,18 +187,6 @@ class FileLog:
         except OSError:
             return False
         return True
-
-    def _in_parts(self, kind: int, payload: bytes) -> tuple[bytes, int, int]:
-        """Return the frames of a long payload, the running checksum and the next frame's number behind them."""
-        frames: list[bytes] = []
-        crc, seq = self._crc, self._seq
-        for start in range(0, len(payload), _PART_SIZE):
-            part = payload[start : start + _PART_SIZE]
-            is_last = start + _PART_SIZE >= len(payload)
-            data, crc = _build(self._seal, crc, kind if is_last else frame.PART, self._epoch, seq, self.durable, part)
-            frames.append(data)
-            seq += 1
-        return b"".join(frames), crc, seq
 
     def _make_ready(self) -> None:
         """Cut off what stands behind the last good frame, write a missing file header, come back from being parked."""
@@ -173,16 +205,12 @@ class FileLog:
             raise self._error(f"could not be written: {error.strerror}", "the record is not in the log") from error
         self._is_ready = True
 
-    def _end_write(self, error: BaseException, data: bytes, crc: int, seq: int, payload: bytes) -> None:
+    def _end_write(self, error: BaseException, written: _Written) -> None:
         """Leave either the whole record, when an interrupt came behind the write, or nothing of it."""
         try:
-            if self._system.fstat(self._descriptor).st_size == self.end + len(data):
-                self._seq = seq
-                self._crc = crc
-                self._unproven.append(data)
-                self.end += len(data)
-                if self._cipher is not None:
-                    self._cipher.went(payload)
+            size = self._system.fstat(self._descriptor).st_size
+            if written.is_complete and size == self.end + written.size:
+                self._take(written)
             else:
                 self._system.truncate(self._descriptor, self.end)
         except OSError:
@@ -216,7 +244,7 @@ class FileLog:
             if self.durable >= self.end:
                 return None
             self._is_syncing = True
-            return Unproven(self, self.durable, b"".join(self._unproven), len(self._unproven))
+            return Unproven(self, self.durable, self._unproven[:], self.end - self.durable)
 
     def sync_file(self, unproven: Unproven) -> None:
         """Bring the file itself to the disk: a sync proves only what was written after the last good one.
@@ -238,8 +266,8 @@ class FileLog:
         with self._changed:
             self._is_syncing = False
             if is_proven:
-                del self._unproven[: unproven.records]
-                self.durable = unproven.start + len(unproven.data)
+                del self._unproven[: len(unproven.frames)]
+                self.durable = unproven.start + unproven.size
             self._changed.notify_all()
 
     def park(self, place: Place) -> None:
