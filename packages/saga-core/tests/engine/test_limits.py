@@ -98,6 +98,8 @@ def test_an_inverse_that_takes_long_is_not_cut_short_behind_the_block(
     tools = declare(world)
     ends: list[str] = []
 
+    opened: list[str] = []
+
     async def main() -> None:
         over = asyncio.Event()
 
@@ -108,13 +110,15 @@ def test_an_inverse_that_takes_long_is_not_cut_short_behind_the_block(
                 ends.append("let go" if over.is_set() else "cut short")
 
         world.on_undo["hotel"].append(take_long)
+        scope = saga_scope(store=file_store, drain_timeout=SHORT, unwind_timeout=SHORT)
         with pytest.raises(ZeroDivisionError):
-            async with saga_scope(store=file_store, drain_timeout=SHORT, unwind_timeout=SHORT) as saga:
+            async with scope as saga:
+                opened.append(saga.id)
                 await tools.charge("hotel")
                 raise ZeroDivisionError
         asyncio.get_running_loop().call_later(0.5, over.set)  # well behind all that the block waits for
         await over.wait()
-        await asyncio.to_thread(eventually, lambda: done(file_store) == [saga.id])
+        await asyncio.to_thread(eventually, lambda: done(file_store) == opened)
 
     asyncio.run(main())
     assert ends == ["let go"]
