@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from typing import TYPE_CHECKING, NamedTuple
@@ -328,7 +329,7 @@ def random_program(seed: int) -> Program:
 
     def act(play: Play) -> None:
         dice = random.Random(seed)
-        names = iter("abcdefgh")
+        names = (f"process {number}" for number in itertools.count(1))
         actors = [play.actor(next(names))]
         begun: list[str] = []
         for _ in range(dice.randrange(8, 22)):
