@@ -28,7 +28,7 @@ PART = 0
 PART_SIZE = 1 << 20
 """Bytes of payload that one frame holds at the most when it is written."""
 
-_FILE = Struct("<8sHHI16s26s16s36sQ16s8s14x")
+_FILE = Struct("<8sHHI16s26s16s36sQ16s8sI10x")
 _HEAD = Struct("<2sHIIIQ")
 _CRC = Struct("<I")
 _SUMS = Struct("<II")
@@ -36,13 +36,25 @@ _pack_head = _HEAD.pack
 _pack_sums = _SUMS.pack
 
 FILE_HEADER = _FILE.size + _CRC.size
-"""Bytes of the file header; 14 of them are spare."""
+"""Bytes of the file header; 10 of them are spare."""
 
 FRAME_HEADER = _HEAD.size + _SUMS.size
 """Bytes of a frame's header, its two checksums included: what a frame takes beside its payload."""
 
 _COMMITTED_START = codec.encode(Committed(0))[:2]
 _MARK = b"\xc1"  # the one byte that msgpack never writes
+
+
+class Identity(NamedTuple):
+    """Which file of a disk it is.
+
+    Attributes:
+        inode: Its number, which another file gets once this one is deleted.
+        generation: What tells the two apart; 0 where the file system does not say.
+    """
+
+    inode: int
+    generation: int
 
 
 class FileHeader(NamedTuple):
@@ -56,6 +68,7 @@ class FileHeader(NamedTuple):
         salt: Random bytes that seed every checksum of the file, so that no foreign frame fits.
         key: The name of an encrypted log's key; empty for a plain one.
         check: Tells the right key from a wrong one.
+        generation: The generation of the inode; 0 where the file system did not say.
     """
 
     saga: str
@@ -65,6 +78,11 @@ class FileHeader(NamedTuple):
     salt: bytes
     key: str = ""
     check: bytes = b""
+    generation: int = 0
+
+    def is_at(self, identity: Identity) -> bool:
+        """Tell whether this is the file that the header was made for, and no copy."""
+        return self.inode == identity.inode and self.generation in {0, identity.generation}
 
     def pack(self) -> bytes:
         """Return the file header's bytes."""
@@ -80,6 +98,7 @@ class FileHeader(NamedTuple):
             self.inode,
             self.key.encode(),
             self.check,
+            self.generation,
         )
         return data + _CRC.pack(crc32(data))
 
@@ -177,7 +196,7 @@ class _Head(NamedTuple):
 
 def _read_header(data: bytes) -> FileHeader | str:
     """Return the file header, or what is wrong with it."""
-    magic, version, size, _, salt, saga, store, boot, inode, key, check = _FILE.unpack_from(data)
+    magic, version, size, _, salt, saga, store, boot, inode, key, check, generation = _FILE.unpack_from(data)
     if magic != MAGIC:
         return "damaged at offset 0: the file does not begin like a log"
     if version != VERSION or size != FILE_HEADER:
@@ -186,9 +205,8 @@ def _read_header(data: bytes) -> FileHeader | str:
     if crc != crc32(data[: _FILE.size]):
         return "damaged at offset 0: the file header's checksum is wrong"
     name = key.rstrip(b"\0").decode()
-    return FileHeader(
-        saga.decode(), store.hex(), boot.rstrip(b"\0").decode(), inode, salt, name, check if name else b""
-    )
+    written_in = boot.rstrip(b"\0").decode()
+    return FileHeader(saga.decode(), store.hex(), written_in, inode, salt, name, check if name else b"", generation)
 
 
 def _head_at(data: bytes, offset: int, seal: Seal) -> _Head | None:

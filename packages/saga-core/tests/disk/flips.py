@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from saga_core import frame
 from saga_core.errors import StoreError
+from saga_core.frame import Identity
 from saga_core.records import Committed
 from saga_core.stores import copies
 from saga_core.stores.history import judge
@@ -71,7 +72,7 @@ def flipped(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def read(found: Sample, data: bytes) -> Reading:
     """Return what is made of a log's bytes in the boot on the stage."""
-    return judge(data, _SAGA, found.identity, inode=found.inode, live=False, settled=False).reading
+    return judge(data, _SAGA, found.identity, identity=Identity(found.inode, 0), live=False, settled=False).reading
 
 
 def check(found: Sample, at: int, reading: Reading, *, same_boot: bool) -> str:

@@ -103,6 +103,9 @@ class SimDisk(System):
                 raise _error(errno.EWOULDBLOCK)
         mine.lock = "shared" if is_shared else "exclusive"
 
+    def generation(self, _: int, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] -- a plain function there
+        return 0
+
     def fstat(self, descriptor: int, /) -> os.stat_result:
         self.machine.enter("fstat")
         return self.machine.describe(self.machine.file_of(descriptor).number)

@@ -114,7 +114,7 @@ def acted_on_a_copy(place: Path, folder: Path) -> bool:
         add("kept")
         log = place / "open" / f"{saga.id}.log"
         shutil.copy(log, folder / "copy")
-    (place / "done").rename(folder / "done")  # kept, so that the copy cannot get its inode
+    shutil.rmtree(place / "done")  # the copy can get its inode now; only the generation tells
     (place / "done").mkdir()
     shutil.copy(folder / "copy", log)
     recover(FileStore(str(place), System()))
@@ -131,7 +131,7 @@ def test_a_restored_old_copy_that_is_acted_on_is_found(
     judge = history.judge
 
     def trusting(*args: Any, **options: Any) -> history.History:
-        return judge(*args, **{**options, "inode": None})
+        return judge(*args, **{**options, "identity": None})
 
     monkeypatch.setattr(history, "judge", trusting)
     assert acted_on_a_copy(place, tmp_path)

@@ -24,6 +24,7 @@ from saga_core.stores.tombstone import Tombstone
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from saga_core import frame
     from saga_core.stores.encryption import Encryption
     from saga_core.stores.system import System
 
@@ -90,14 +91,14 @@ class Archive:
         except FileNotFoundError:
             return None
         try:
-            return self.judge(self.system.read_all(descriptor), saga, self.system.fstat(descriptor).st_ino)
+            return self.judge(self.system.read_all(descriptor), saga, self.system.identity(descriptor))
         finally:
             self.system.close(descriptor)
 
-    def judge(self, body: bytes, saga: str, inode: int | None) -> Reading:
-        """Return what the bytes of a settled saga's log say; those of a pack have no inode."""
+    def judge(self, body: bytes, saga: str, identity: frame.Identity | None) -> Reading:
+        """Return what the bytes of a settled saga's log say; those of a pack have no file of their own."""
         found = history.judge(
-            body, saga, self.store, inode=inode, live=False, settled=True, encryption=self._encryption
+            body, saga, self.store, identity=identity, live=False, settled=True, encryption=self._encryption
         )
         return found.reading
 

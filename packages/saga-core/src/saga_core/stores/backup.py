@@ -202,10 +202,10 @@ class _Backup:
             return self._bytes(saga)
         try:
             body = self._system.read_all(descriptor)
-            inode = self._system.fstat(descriptor).st_ino
+            identity = self._system.identity(descriptor)
         finally:
             self._system.close(descriptor)
-        why = packing.unfit(body, saga, self._store.identity, inode)
+        why = packing.unfit(body, saga, self._store.identity, identity)
         if why is None:
             return body
         self._copy_as_it_stands(saga, why)

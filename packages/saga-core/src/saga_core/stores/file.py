@@ -415,8 +415,8 @@ class FileStore:
         self.committer.renew()
 
     def _new_header(self, saga: str, descriptor: int) -> tuple[frame.FileHeader, Cipher | None]:
-        inode = self.system.fstat(descriptor).st_ino
-        header = frame.FileHeader(saga, self.identity, boot_id(), inode, frame.new_salt())
+        inode, generation = self.system.identity(descriptor)
+        header = frame.FileHeader(saga, self.identity, boot_id(), inode, frame.new_salt(), generation=generation)
         if self.encryption is None:
             return header, None
         cipher = self.encryption.cipher(self.encryption.current, header.salt, saga)

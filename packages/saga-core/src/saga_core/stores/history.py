@@ -52,8 +52,8 @@ def read(
         StoreError: It is encrypted, and its key is not at hand.
     """
     data = system.read_all(descriptor)
-    inode = system.fstat(descriptor).st_ino
-    return judge(data, saga, store, inode=inode, live=live, settled=settled, encryption=encryption)
+    identity = system.identity(descriptor)
+    return judge(data, saga, store, identity=identity, live=live, settled=settled, encryption=encryption)
 
 
 def judge(
@@ -61,12 +61,12 @@ def judge(
     saga: str,
     store: str,
     *,
-    inode: int | None,
+    identity: frame.Identity | None,
     live: bool,
     settled: bool,
     encryption: Encryption | None = None,
 ) -> History:
-    """Read a log's bytes; without an inode they come from a pack, whose checksums vouch for them.
+    """Read a log's bytes; without an identity they come from a pack, whose checksums vouch for them.
 
     Raises:
         StoreError: It is encrypted, and its key is not at hand.
@@ -75,7 +75,8 @@ def judge(
     parsed = frame.parse(data, boot=boot_id(), live=live, cipher=cipher)
     damage = parsed.damage
     header = parsed.header
-    if header and (header.saga, header.store, inode or header.inode) != (saga, store, header.inode):
+    is_elsewhere = header is not None and identity is not None and not header.is_at(identity)
+    if header is not None and (is_elsewhere or (header.saga, header.store) != (saga, store)):
         damage = "the file was not made here (its saga, store or inode is another): a restored copy, perhaps"
     records: list[Record] = []
     for number, found in enumerate(parsed.frames):

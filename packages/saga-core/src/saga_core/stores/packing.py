@@ -150,17 +150,17 @@ def _fit(archive: Archive, sagas: Iterable[str], left: list[Left]) -> Iterator[t
             continue
         try:
             body = archive.system.read_all(descriptor)
-            inode = archive.system.fstat(descriptor).st_ino
+            identity = archive.system.identity(descriptor)
         finally:
             fork.close(descriptor)
-        why = unfit(body, saga, archive.store, inode)
+        why = unfit(body, saga, archive.store, identity)
         if why is None:
             yield saga, body
         else:
             left.append(Left(path, why))
 
 
-def unfit(body: bytes, saga: str, store: str, inode: int) -> str | None:
+def unfit(body: bytes, saga: str, store: str, identity: frame.Identity) -> str | None:
     """Return why a pack, which vouches for its logs, must not take these bytes."""
     parsed = frame.parse(body, boot=boot_id())
     header = parsed.header
@@ -168,7 +168,7 @@ def unfit(body: bytes, saga: str, store: str, inode: int) -> str | None:
         return parsed.damage
     if header is None:
         return "it is cut within its header"
-    if (header.saga, header.store, header.inode) != (saga, store, inode):
+    if (header.saga, header.store) != (saga, store) or not header.is_at(identity):
         return "it was not made here (its saga, store or inode is another): a restored copy, perhaps"
     return None
 

@@ -133,11 +133,11 @@ def _extend(logs: Logs, saga: str, held: list[Copy]) -> str | None:
     try:
         found = system.read_all(descriptor)
         parsed = frame.parse(found, boot="")
-        inode = system.fstat(descriptor).st_ino
-        if parsed.header is not None and parsed.header.inode != inode:
+        identity = system.identity(descriptor)
+        if parsed.header is not None and not parsed.header.is_at(identity):
             return path  # a copy of the log that was made from it: it is left as it is, for a person
         for copy in held:
-            data = copy.data if copy.offset else _with_inode(copy.data, inode)
+            data = copy.data if copy.offset else _placed(copy.data, identity)
             end = copy.offset + len(data)
             # What stands there is written, too: perhaps in the page cache alone, by a replay whose sync failed.
             if end > parsed.good_end or found[copy.offset : end] == data:
@@ -148,10 +148,10 @@ def _extend(logs: Logs, saga: str, held: list[Copy]) -> str | None:
     return path
 
 
-def _with_inode(data: bytes, inode: int) -> bytes:
+def _placed(data: bytes, identity: frame.Identity) -> bytes:
     """Return the beginning of a log as it stands in a file that was made again."""
     header = frame.parse(data, boot="").header
-    return data if header is None else header._replace(inode=inode).pack() + data[frame.FILE_HEADER :]
+    return data if header is None else header._replace(**identity._asdict()).pack() + data[frame.FILE_HEADER :]
 
 
 def retire_dead(logs: Logs) -> int:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 import sys
+
+from saga_core.frame import Identity
+
+_GET_VERSION = 0x80007601 | struct.calcsize("l") << 16  # FS_IOC_GETVERSION of linux/fs.h
 
 
 class System:
@@ -34,6 +39,26 @@ class System:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
     else:
         sync_data = staticmethod(os.fdatasync)
+
+    if sys.platform == "linux":
+
+        @staticmethod
+        def generation(descriptor: int, /) -> int:
+            """Return what tells a file from an earlier one on its inode; 0 if the file system does not say."""
+            try:
+                return int.from_bytes(fcntl.ioctl(descriptor, _GET_VERSION, bytes(8))[:4], sys.byteorder)
+            except OSError:
+                return 0
+    else:
+
+        @staticmethod
+        def generation(_: int, /) -> int:
+            """Return 0: this system does not say."""
+            return 0
+
+    def identity(self, descriptor: int) -> Identity:
+        """Return which file it is."""
+        return Identity(self.fstat(descriptor).st_ino, self.generation(descriptor))
 
     if hasattr(os, "posix_fallocate"):
 
