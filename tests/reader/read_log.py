@@ -1,11 +1,12 @@
 """An independent reader of a store, made from docs/explanation/log-format.md alone: it imports nothing of the project.
 
-`python read_log.py DIRECTORY [NAME=HEXKEY ...]` prints what each saga's log holds. It reads only: journals that another
-boot left are replayed in memory, and it does not ask who owns a log.
+`python -m reader.read_log DIRECTORY [NAME=HEXKEY ...]`, in the folder above, prints what each saga's log holds. It
+reads only: journals that another boot left are replayed in memory, and it does not ask who owns a log.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import sys
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
 
-Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[Value, Value] | Extension | None"
-Record: TypeAlias = list[Value]
+from .value import Record, Unreadable, Value, unpack
+
 Keys: TypeAlias = Mapping[str, bytes]
 Open: TypeAlias = Callable[[bytes, int, int], bytes]
 
@@ -24,103 +25,10 @@ _BEGAN, _ADOPTED, _COMMITTED = 1, 2, 17
 _NEWEST = 22
 _PLACES = ("open", "suspended", "cases")
 _SAGA = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
-_FILE = struct.Struct("<8sHHI16s26s16s36sQ16s8s14sI")
+_FILE = struct.Struct("<8sHHI16s26s16s36sQ16s8sI10sI")
 _HEAD = struct.Struct("<2sHIIIQII")
 _COPY = struct.Struct("<2sHI26sQQII")
 _ENTRY = struct.Struct("<26sHQQII")
-
-
-@dataclass(frozen=True)
-class Extension:
-    """A msgpack value of an extension type."""
-
-    number: int
-    data: bytes
-
-
-class Unreadable(Exception):
-    """Bytes that are not what they should be."""
-
-
-# msgpack
-
-
-class _Unpacker:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def take(self, size: int) -> bytes:
-        taken = self.data[self.at : self.at + size]
-        if len(taken) < size:
-            raise Unreadable("a msgpack value is cut short")
-        self.at += size
-        return taken
-
-    def number(self, form: str) -> int:
-        return struct.unpack(">" + form, self.take(struct.calcsize(form)))[0]
-
-    def sized(self, code: int, first: int) -> int:
-        return self.number("BHI"[code - first])
-
-    def text(self, size: int) -> str:
-        return self.take(size).decode()
-
-    def array(self, count: int) -> Record:
-        return [self.value() for _ in range(count)]
-
-    def map(self, count: int) -> dict[Value, Value]:
-        return {self.value(): self.value() for _ in range(count)}
-
-    def extension(self, size: int) -> Extension:
-        return Extension(self.number("b"), self.take(size))
-
-    def value(self) -> Value:
-        code = self.number("B")
-        if code <= 0x7F or code >= 0xE0:
-            return code if code <= 0x7F else code - 0x100
-        if code <= 0x8F:
-            return self.map(code & 0x0F)
-        if code <= 0x9F:
-            return self.array(code & 0x0F)
-        if code <= 0xBF:
-            return self.text(code & 0x1F)
-        return self.long_value(code)
-
-    def long_value(self, code: int) -> Value:
-        if code in {0xC0, 0xC2, 0xC3}:
-            return {0xC0: None, 0xC2: False, 0xC3: True}[code]
-        if code in range(0xC4, 0xC7):
-            return self.take(self.sized(code, 0xC4))
-        if code in range(0xC7, 0xCA):
-            return self.extension(self.sized(code, 0xC7))
-        if code in range(0xCA, 0xD4):
-            return self.number("fdBHIQbhiq"[code - 0xCA])
-        if code in range(0xD4, 0xD9):
-            return self.extension(1 << code - 0xD4)
-        if code in range(0xD9, 0xDC):
-            return self.text(self.sized(code, 0xD9))
-        if code in {0xDC, 0xDD}:
-            return self.array(self.sized(code, 0xDB))
-        if code in {0xDE, 0xDF}:
-            return self.map(self.sized(code, 0xDD))
-        raise Unreadable(f"0x{code:02x} begins no msgpack value")
-
-
-def unpack(data: bytes) -> Value:
-    """Return the one msgpack value that these bytes are.
-
-    Raises:
-        Unreadable: They are not one.
-    """
-    unpacker = _Unpacker(data)
-    try:
-        value = unpacker.value()
-    except (UnicodeDecodeError, TypeError, RecursionError) as error:
-        raise Unreadable(str(error)) from error
-    if unpacker.at != len(data):
-        raise Unreadable("bytes stand behind a msgpack value")
-    return value
 
 
 # A log
@@ -137,6 +45,7 @@ class Header:
     inode: int
     key: str
     check: bytes
+    generation: int
 
 
 @dataclass(frozen=True)
@@ -202,13 +111,13 @@ def read_header(data: bytes) -> Header:
     """
     if len(data) < _FILE.size:
         raise Unreadable("its header is cut")
-    magic, version, size, _, salt, saga, store, boot, inode, key, check, _, crc = _FILE.unpack_from(data)
+    magic, version, size, _, salt, saga, store, boot, inode, key, check, generation, _, crc = _FILE.unpack_from(data)
     if magic != b"sagalog\n" or crc != crc32(data[: _FILE.size - 4]):
         raise Unreadable("its header is damaged")
     if (version, size) != (1, _FILE.size):
         raise Unreadable(f"it is of version {version}")
     boot, key = boot.rstrip(b"\0").decode("ascii"), key.rstrip(b"\0").decode("ascii")
-    return Header(salt, saga.decode("ascii"), store.hex(), boot, inode, key, check)
+    return Header(salt, saga.decode("ascii"), store.hex(), boot, inode, key, check, generation)
 
 
 def read_log(data: bytes, boot: str, keys: Keys | None = None) -> Log:
@@ -504,6 +413,11 @@ class _Found:
     data: bytearray
     place: str
     inode: int | None = None
+    generation: int = 0
+
+    def is_of(self, header: Header) -> bool:
+        """Tell whether it is the file that the header was written for."""
+        return self.inode is None or (self.inode == header.inode and header.generation in {0, self.generation})
 
 
 def read_store(path: Path, boot: str, keys: Keys | None = None) -> dict[str, Saga]:
@@ -549,16 +463,29 @@ def read_store(path: Path, boot: str, keys: Keys | None = None) -> dict[str, Sag
 
 def _files(path: Path) -> Iterator[tuple[str, _Found]]:
     for place in (*_PLACES, "done/*"):
-        for file in sorted(path.glob(f"{place}/*.log")):
-            if _SAGA.fullmatch(file.stem):
-                yield file.stem, _Found(bytearray(file.read_bytes()), place.removesuffix("/*"), file.stat().st_ino)
+        for name in sorted(path.glob(f"{place}/*.log")):
+            if _SAGA.fullmatch(name.stem):
+                with name.open("rb") as file:
+                    inode, generation = os.fstat(file.fileno()).st_ino, _generation(file.fileno())
+                    yield name.stem, _Found(bytearray(file.read()), place.removesuffix("/*"), inode, generation)
+
+
+def _generation(descriptor: int) -> int:
+    if sys.platform != "linux":
+        return 0
+    from fcntl import ioctl  # noqa: PLC0415 -- Windows has none
+
+    try:
+        return int.from_bytes(ioctl(descriptor, 0x80007601 | struct.calcsize("l") << 16, bytes(8))[:4], sys.byteorder)
+    except OSError:
+        return 0
 
 
 def _foreign(log: Log, saga: str, store: str, found: _Found) -> str | None:
     header = log.header
     if header is None:
         return None
-    is_own = (header.saga, header.store) == (saga, store) and found.inode in {None, header.inode}
+    is_own = (header.saga, header.store) == (saga, store) and found.is_of(header)
     return None if is_own else "it is the copy of another file"
 
 
@@ -579,7 +506,7 @@ def _replay(files: dict[str, _Found], copies: list[Copy], gone: set[str]) -> Non
 
 def _is_own(found: _Found) -> bool:
     try:
-        return found.inode in {None, read_header(bytes(found.data)).inode}
+        return found.is_of(read_header(bytes(found.data)))
     except Unreadable:
         return True
 

@@ -27,7 +27,8 @@ from saga_core.stores.system import System
 
 from ..records_table import PAGE, page  # noqa: TID252 -- the one that writes it
 from . import read_log
-from .read_log import Log, Record, read_journal, read_store, unpack
+from .read_log import Log, read_journal, read_store
+from .value import Record, unpack
 
 KEYS = {"of the test": bytes(range(32))}
 EARLIER = "an earlier boot"
@@ -345,6 +346,22 @@ def test_a_whole_frame_out_of_its_place_is_damage_to_both(leave: Callable[..., L
             assert_alike(said, said_by_store(store.read(path.stem)), (kind, epoch, number, synced))
 
 
+@pytest.mark.parametrize("field", ["inode", "generation"])
+def test_a_log_of_another_file_is_a_case_to_both(leave: Callable[..., Left], field: str) -> None:
+    """Also where the file system gave an earlier file's inode to it."""
+    left = leave()
+    path = next(left.path.glob("open/*.log"))
+    whole = path.read_bytes()
+    header = frame.header_of(whole)
+    assert header is not None
+    moved = header._replace(**{field: getattr(header, field) + 1})
+    path.write_bytes(moved.pack() + whole[frame.FILE_HEADER :])
+    ours = left.read()
+    with left.store() as store:
+        assert_all_alike(ours, all_said_by(store))
+    assert ours[path.stem][1]
+
+
 def test_a_log_whose_bytes_moved_between_the_readers_is_told_apart(leave: Callable[..., Left]) -> None:
     """The comparison of these tests sees one changed record."""
     left = leave()
@@ -358,8 +375,9 @@ def test_a_log_whose_bytes_moved_between_the_readers_is_told_apart(leave: Callab
 def test_the_reader_needs_nothing_but_python(leave: Callable[..., Left]) -> None:
     """Isolated, without site packages: neither the project nor a library is there to be imported."""
     left = leave()
-    program = [sys.executable, "-I", "-S", str(read_log.__file__), str(left.path)]
-    told = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    program = [sys.executable, "-E", "-S", "-m", "reader.read_log", str(left.path)]
+    folder = Path(__file__).parents[1]
+    told = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=True).stdout
     sagas = left.read()
     assert [line.split()[0] for line in told.splitlines() if not line.startswith(" ")] == sorted(sagas)
     assert told.count("\n  [") == sum(len(records) for records, _, _ in sagas.values())
