@@ -135,10 +135,12 @@ def test_what_sqlite_keeps_of_changed_pages_goes_too(store: FileStore, place: Pa
         assert connection.execute("select digest from keys").fetchall() == [(key_digest(KEY),)]
 
 
-def die() -> None:
-    """Lose every lock, as a process does that is killed."""
+def die(store: FileStore, place: Path) -> None:
+    """Lose every lock, as a process does that is killed; other stores' descriptors are not this one's to close."""
     for descriptor in list(fork.descriptors):
-        fork.close(descriptor)
+        if Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(place):
+            fork.close(descriptor)
+    store.die_in_child()
 
 
 def wrong_after_crashes(folder: Path, *, is_packed: bool, by_gc: bool) -> list[str]:
@@ -162,7 +164,7 @@ def wrong_after_crashes(folder: Path, *, is_packed: bool, by_gc: bool) -> list[s
         else:
             assert at > 8
             return wrong
-        die()
+        die(store, place)
         store = FileStore(str(place), System())
         is_begun = store.tombstone(saga) is not None
         if is_begun and by_gc:

@@ -221,8 +221,8 @@ class FileStore:
         if found is None or (found.reading.settled and self._is_erased(saga)):
             return self._in_archive(saga)
         reading = found.reading
-        if not reading.settled:
-            reading = reading._replace(damage=reading.damage or self._twin_of(saga))
+        if not reading.settled and not reading.damage and (twin := self._twin_of(saga)):
+            reading = reading.damaged(twin)
         if reading.records or reading.damage:
             return reading
         # A free file without records is left from a power cut: whoever recovers claims it and puts it away.

@@ -113,7 +113,7 @@ def doubted(found: History, unreliable: frozenset[tuple[str, int]]) -> History:
     if found.reading.damage or owner is None or (owner.boot, owner.pid) not in unreliable:
         return found
     words = "the journal of its process is damaged: its newest records may be missing"
-    return found._replace(reading=found.reading._replace(damage=words))
+    return found._replace(reading=found.reading.damaged(words))
 
 
 def newest_owner(reading: Reading) -> Began | Adopted | None:

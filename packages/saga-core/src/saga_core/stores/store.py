@@ -19,7 +19,7 @@ class Reading(NamedTuple):
         records: The good records in order.
         damage: Why no action may follow from this log, in words; None for a sound one.
         settled: The saga has left the open ones; nothing acts on it any more.
-        dropped: The bytes of a torn tail behind the last good record.
+        dropped: The bytes of a torn tail behind the last good record, which the next owner cuts off.
     """
 
     saga: str
@@ -27,6 +27,10 @@ class Reading(NamedTuple):
     damage: str | None = None
     settled: bool = False
     dropped: bytes = b""
+
+    def damaged(self, why: str) -> Reading:
+        """Return this reading of a log in whose name nothing may be done, so that nothing is cut off either."""
+        return self._replace(damage=why, dropped=b"")
 
 
 class Log(Protocol):
