@@ -41,7 +41,11 @@ def _field(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _shown(value: object) -> str:
-    return "nil" if value is None else repr(value).replace("'", '"').replace("()", "[]").replace("False", "false")
+    return (
+        "nil"
+        if value is None or value is records.EMPTY
+        else repr(value).replace("'", '"').replace("()", "[]").replace("False", "false")
+    )
 
 
 def _type(annotation: Any) -> str:
@@ -49,8 +53,10 @@ def _type(annotation: Any) -> str:
     origin = typing.get_origin(annotation)
     if origin is dict:
         return f"map of text to {_type(arguments[1])}"
-    if origin is tuple:
+    if origin is tuple and arguments[1:] == (...,):
         return f"array of {_type(arguments[0])}"
+    if origin is tuple:
+        return f"array ({', '.join(map(_type, arguments))})"
     if arguments:
         return " or ".join(map(_type, arguments))
     name: str = annotation.__name__

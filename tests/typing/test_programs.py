@@ -24,8 +24,6 @@ NEGATIVE = PROGRAMS / "negative.py"
 
 # Each program here waits for a module that the installed packages do not have yet. The stubs have them all.
 NOT_INSTALLED_YET: Mapping[str, str] = {
-    "p02_plain_sync.py": "saga_core.rules",
-    "p11_approval_restart.py": "saga_core.approvals",
     "p12_pytest_proof.py": "saga_core.testing",
 }
 

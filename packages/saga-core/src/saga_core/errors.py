@@ -77,6 +77,18 @@ class ApprovalPending(SagaError):
     approval_id: str = ""
 
 
+class ApprovalConflict(SagaError):
+    """A decision came too late, or from somebody who may not make it: nothing was decided."""
+
+    code = "SG103"
+
+
+class NotFound(SagaError):
+    """Nothing of this name is in the store."""
+
+    code = "SG104"
+
+
 class NoActiveSaga(SagaError):
     """An effectful action was called outside a scope: it was not called. Open one, or declare `outside="allow"`."""
 

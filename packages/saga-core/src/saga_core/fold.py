@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from saga_core.records import (
     Adopted,
+    Answered,
     Applied,
+    Asked,
     Began,
     CaseOpened,
     Committed,
@@ -21,6 +23,7 @@ from saga_core.records import (
     Missed,
     Noted,
     Parked,
+    Permitted,
     Record,
     Refused,
     Resent,
@@ -33,7 +36,17 @@ from saga_core.records import (
     UndoIntended,
     UnwindBegan,
 )
-from saga_core.view import CaseView, RefusedView, SagaView, ScopeView, StepView, is_proven, is_within, may_hide
+from saga_core.view import (
+    AskedView,
+    CaseView,
+    RefusedView,
+    SagaView,
+    ScopeView,
+    StepView,
+    is_proven,
+    is_within,
+    may_hide,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -156,11 +169,29 @@ def _scope_ended(view: SagaView, record: ScopeEnded) -> None:
 
 def _refused(view: SagaView, record: Refused) -> None:
     view.refused.append(RefusedView(record))
+    view.waiting.pop(record.position, None)
+
+
+def _asked(view: SagaView, record: Asked) -> None:
+    view.waiting[record.position] = AskedView(record)
+    view.questions[record.request] = record
+
+
+def _answered(view: SagaView, record: Answered) -> None:
+    for asked in view.waiting.values():
+        if asked.number == record.step:
+            asked.answer = record
+
+
+def _permitted(view: SagaView, record: Permitted) -> None:
+    view.permitted = max(view.permitted, record.number)
 
 
 def _intended(view: SagaView, record: Intended) -> None:
     number = record.step
     step = StepView(record)
+    if view.waiting:
+        view.waiting.pop(record.position, None)
     if view.running or view.in_doubt:
         for other in view.running | view.in_doubt:
             step.overlap(other)
@@ -377,4 +408,7 @@ _RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
     Suspended: _suspended,
     Resent: _resent,
     Returned: _returned,
+    Asked: _asked,
+    Answered: _answered,
+    Permitted: _permitted,
 }

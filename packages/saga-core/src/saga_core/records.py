@@ -76,6 +76,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=5):
     position: str
     rule: str
     reason: str
+    place: str = ""
 
 
 class Intended(msgspec.Struct, frozen=True, array_like=True, tag=6):
@@ -235,6 +236,54 @@ class Returned(msgspec.Struct, frozen=True, array_like=True, tag=22):
     at: int
 
 
+class Asked(msgspec.Struct, frozen=True, array_like=True, tag=23):
+    """A person has to decide about a call: `request` names the question, `digest` binds the answer to this record.
+
+    `reasons` are the rules that asked, each with its name, place and words; `within` is how long they wait.
+    """
+
+    step: int
+    at: int
+    request: str
+    action: str
+    version: int
+    reversibility: str
+    scope: str
+    position: str
+    attempt: int
+    args: Raw
+    amount: str | None
+    currency: str | None
+    digest: str
+    reasons: tuple[tuple[str, str, str], ...]
+    approvals: int
+    within: int
+
+
+class Answered(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    """What became of a question: approved, rejected, revoked, expired or withdrawn, by whom and why.
+
+    `edit` are the arguments as a person changed them; nil where they are as they were asked for.
+    """
+
+    step: int
+    at: int
+    how: str
+    people: tuple[tuple[str, str, int], ...]
+    edit: Raw = EMPTY
+
+
+class Permitted(msgspec.Struct, frozen=True, array_like=True, tag=25):
+    """The next intent at the position uses a permission that the control database gave under a commit number."""
+
+    position: str
+    at: int
+    number: int
+    request: str | None
+    grant: str | None
+    charges: tuple[tuple[str, str], ...]
+
+
 Record: TypeAlias = (
     Began
     | Adopted
@@ -258,6 +307,9 @@ Record: TypeAlias = (
     | Suspended
     | Resent
     | Returned
+    | Asked
+    | Answered
+    | Permitted
 )
 
 KINDS: dict[int, type[Any]] = {kind.__struct_config__.tag: kind for kind in get_args(Record)}

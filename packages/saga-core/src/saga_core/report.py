@@ -86,6 +86,16 @@ def report_of(view: SagaView) -> Report:
         StepReport(call.action, "refused", None, None, f"{call.number}. {call.action}: refused, {call.reason}")
         for call in view.refused
     ]
+    steps += [
+        StepReport(
+            waiting.action,
+            waiting.state,
+            None if waiting.asked.amount is None else Decimal(waiting.asked.amount),
+            waiting.asked.currency,
+            f"{waiting.number}. {waiting.action}: waits for a person's approval, {waiting.asked.request}",
+        )
+        for waiting in view.waiting.values()
+    ]
     cases = tuple(
         f"{saga}:{case.number} "
         + (f"step {case.step} {view.steps[case.step].action}: " if case.step is not None else "")

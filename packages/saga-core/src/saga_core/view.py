@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from saga_core.answers import Compensation
-    from saga_core.records import Adopted, Began, CaseOpened, Intended, Refused
+    from saga_core.records import Adopted, Answered, Asked, Began, CaseOpened, Intended, Refused
     from saga_core.types import SagaState, StepState
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
@@ -170,6 +170,28 @@ class RefusedView:
         self.state: StepState = "refused"
 
 
+class AskedView:
+    """A call that waits for a person."""
+
+    __slots__ = ("answer", "asked")
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.answer: Answered | None = None
+
+    @property
+    def number(self) -> int:
+        return self.asked.step
+
+    @property
+    def action(self) -> str:
+        return self.asked.action
+
+    @property
+    def state(self) -> StepState:
+        return "awaiting_approval"
+
+
 class CaseView:
     """Something that a person must settle."""
 
@@ -211,7 +233,9 @@ class SagaView:
         "landed",
         "last_at",
         "owner",
+        "permitted",
         "positions",
+        "questions",
         "reason",
         "refused",
         "running",
@@ -219,6 +243,7 @@ class SagaView:
         "steps",
         "suspended",
         "unwinding",
+        "waiting",
     )
 
     def __init__(self) -> None:
@@ -229,6 +254,9 @@ class SagaView:
         self.steps: dict[int, StepView] = {}
         self.refused: list[RefusedView] = []
         self.positions: dict[str, StepView] = {}
+        self.waiting: dict[str, AskedView] = {}
+        self.questions: dict[str, Asked] = {}
+        self.permitted = 0
         self.running: set[int] = set()
         self.in_doubt: set[int] = set()
         self.cases: list[CaseView] = []

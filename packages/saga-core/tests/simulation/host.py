@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from saga_core.records import Record
+    from saga_core.stores.permits import Permits
     from saga_core.stores.store import Backend, Log, Reading
     from saga_core.stores.tombstone import Tombstone
     from saga_core.view import SagaView
@@ -240,6 +241,10 @@ class ProcessStore:
 
     def erased_sagas(self) -> Iterator[str]:
         return self._real.erased_sagas()
+
+    @property
+    def permits(self) -> Permits:
+        return self._real.permits
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         return self._real.key_holder(key)

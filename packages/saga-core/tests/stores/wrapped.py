@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from saga_core.conformance.store import Ability, Harness
     from saga_core.records import Record
+    from saga_core.stores.permits import Permits
     from saga_core.stores.store import Backend, Log, Reading
     from saga_core.stores.tombstone import Tombstone
 
@@ -56,6 +57,10 @@ class Wrapped:
 
     def close(self) -> None:
         self.inner.close()
+
+    @property
+    def permits(self) -> Permits:
+        return self.inner.permits
 
     def create(self, saga: str) -> Log:
         return type(self).log(self, self.inner.create(saga))

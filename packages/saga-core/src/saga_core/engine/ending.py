@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from saga_core.clock import seconds
 from saga_core.engine import janitor
@@ -115,15 +115,13 @@ async def drain(io: Io, node: Node, limit: float) -> bool:
 async def _end_root(io: Io, node: Node, error: BaseException | None, until: int) -> SagaError | None:
     session = node.session
     decision = node.decision
-    if decision is None and (
-        error is None or (isinstance(error, ApprovalPending) and error.saga_id == session.saga_id)
-    ):
+    if decision is None and (error is None or is_pending(error, session)):
         decision = ("commit", "") if error is None else ("suspend", "waits for an approval")
     if session.runs and decision is not None and decision[0] == "commit":
         decision = ("rollback", "a run inside it had not ended")
         log.warning("saga %s is undone: %s", session.saga_id, decision[1])
     kind, reason = decision or ("rollback", type(error).__qualname__)
-    if kind == "suspend" and error is not None and not isinstance(error, ApprovalPending):
+    if kind == "suspend" and error is not None and not is_pending(error, session):
         kind, reason = "rollback", type(error).__qualname__
     if kind == "suspend" and not session.is_busy(node.holds):
         await _suspend(io, session, reason)
@@ -134,6 +132,14 @@ async def _end_root(io: Io, node: Node, error: BaseException | None, until: int)
         return None
     await _unwind_all(io, session, "cancelled" if kind == "commit" else reason, until)
     return _told(node, error, is_explicit=kind != "commit" and node.decision is not None)
+
+
+def is_pending(error: BaseException | None, session: Session) -> bool:
+    """Tell whether a scope is left only because a person has to decide about a call of this saga."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return all(is_pending(one, session) for one in inner)
+    return isinstance(error, ApprovalPending) and error.saga_id == session.saga_id
 
 
 def _told(node: Node, error: BaseException | None, *, is_explicit: bool) -> SagaError | None:
@@ -272,6 +278,8 @@ async def _end_savepoint(io: Io, node: Node, error: BaseException | None, until:
     if error is None and node.decision is None:
         session.append(ScopeEnded(node.path, kept=True, at=at))
         return None
+    if node.decision is None and is_pending(error, session):
+        return None  # it goes on where it is when the saga is resumed
     node.is_undone = True
     reason = node.decision[1] if node.decision is not None else type(error).__qualname__
     session.append_outcome(UnwindBegan(node.path, reason, at))  # kept for later, no commit overtakes it

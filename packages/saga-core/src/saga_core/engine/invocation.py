@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from saga_core.engine.io import Io
     from saga_core.engine.node import Node
     from saga_core.engine.session import Session
+    from saga_core.types import Tier
 
 _MEND = "pass JSON, or name the argument in hide= if no undo or probe needs it"
 
@@ -159,6 +160,7 @@ class Invocation(Step, eq=False, kw_only=True):
         amount: str | None = None,
         currency: str | None = None,
         keyed_undo: Compensation | None = None,
+        tier: Tier | None = None,
     ) -> StepView:
         """Write the intent, under the session's lock, and return the step.
 
@@ -173,6 +175,7 @@ class Invocation(Step, eq=False, kw_only=True):
             amount: The declared amount, in minor units.
             currency: Its currency.
             keyed_undo: The undo that needs no result.
+            tier: Where it is another than the declared one.
 
         Raises:
             StoreError: It could not be written.
@@ -195,7 +198,7 @@ class Invocation(Step, eq=False, kw_only=True):
                 frozen,
                 asked,
                 captured,
-                declared.tier,
+                tier or declared.tier,
                 declared.lands_for,
                 resource,
                 amount,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
+    from saga_core.permissions import Denial, Dispatch, Permit
+    from saga_core.stores.permits import Answer, Permits
     from saga_core.stores.store import Backend, Log
 
 T = TypeVar("T")
@@ -48,6 +50,10 @@ class Io(Protocol):
 
     async def barrier(self, log: Log, position: int) -> None:
         """Wait until the log is on disk up to the position."""
+        ...
+
+    async def permit(self, permits: Permits, wanted: Dispatch) -> Permit | Denial:
+        """Take what a call needs from the control database."""
         ...
 
     async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
@@ -108,6 +114,19 @@ class AsyncIo:
             turn = _turns[loop] = Turn(loop)
         turn.add(log, position, done)
         await done
+
+    async def permit(self, permits: Permits, wanted: Dispatch) -> Permit | Denial:
+        import asyncio  # noqa: PLC0415
+
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Permit | Denial] = loop.create_future()
+
+        def answer(found: Answer) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_answer, done, found)
+
+        permits.dispatch_later(wanted, answer)
+        return await done
 
     async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
         import asyncio  # noqa: PLC0415
@@ -180,6 +199,15 @@ class Turn:
         store.sync_later(asked, report)
 
 
+def _answer(done: asyncio.Future[Permit | Denial], found: Answer) -> None:
+    if done.done():
+        return  # its waiter was cancelled
+    if isinstance(found, BaseException):
+        done.set_exception(found)
+    else:
+        done.set_result(found)
+
+
 def _resolve(waiting: list[asyncio.Future[None]], problems: list[BaseException | None]) -> None:
     for done, problem in zip(waiting, problems, strict=True):
         if done.done():
@@ -213,6 +241,9 @@ class SyncIo:
 
     async def barrier(self, log: Log, position: int) -> None:
         log.sync(position)
+
+    async def permit(self, permits: Permits, wanted: Dispatch) -> Permit | Denial:
+        return permits.dispatch(wanted)
 
     async def wait(self, register: Callable[[Callable[[], None]], None], seconds: float) -> None:
         rung = threading.Event()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saga_core import codec
 from saga_core.engine.session import log
 from saga_core.errors import GateRefused
-from saga_core.gate import Proposal, Verdict
+from saga_core.gate import Judgement, Proposal, Verdict
 from saga_core.records import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from msgspec import Raw
 
+    from saga_core.declaration import Declaration
     from saga_core.engine.invocation import Invocation
 
 
@@ -23,51 +27,71 @@ class Money(NamedTuple):
     amount: Decimal | None
     currency: str | None
 
+    @property
+    def text(self) -> str | None:
+        """The amount as records hold it."""
+        return None if self.amount is None else str(self.amount)
+
 
 _NO_MONEY = Money(None, None)
+_MOST = 10**18
 
 
-def judge(call: Invocation, position: str, frozen: Raw) -> Money:
-    """Return the call's money if the gate lets it through.
+def judge(call: Invocation, position: str, given: Mapping[str, Any], frozen: Raw) -> tuple[Money, Judgement]:
+    """Return the call's money and what the gate asks for, if it does not say no.
 
     Raises:
-        GateRefused: It does not; the refusal is logged, nothing was called.
+        GateRefused: It does; the refusal is logged, nothing was called.
     """
     declared = call.declared
-    money, problem = _NO_MONEY, None
+    money = _NO_MONEY
     if declared.money is not None:
-        amount, currency = declared.money_of(codec.thaw(frozen))
+        amount, currency = declared.money_of(given)
         problem = _problem(amount, currency)
-        money = Money(None if problem else Decimal(amount), currency)
+        if problem is not None:
+            raise refused(call, position, Verdict("money", "built in", problem))
+        money = Money(Decimal(amount), currency)
     proposal = Proposal(
         declared.name,
         lambda: codec.thaw(frozen),
         declared.reversibility,
         amount=money.amount,
         currency=money.currency,
-        undo_until=None,
-        recoverable=declared.undo is not None or declared.keyed_undo is not None,
+        undo_until=_undo_until(declared),
+        recoverable=declared.reversibility != "irreversible"
+        and (declared.undo is not None or declared.keyed_undo is not None),
+        probeable=declared.probe is not None,
     )
-    verdict = call.session.gate.judge(proposal) if problem is None else Verdict("money", "built in", problem)
-    if verdict is None:
-        return money
-    raise _refused(call, position, Verdict(*map(codec.words, verdict)))
+    judgement = call.session.gate.judge(proposal)
+    if judgement.refusal is not None:
+        raise refused(call, position, judgement.refusal)
+    return money, judgement
+
+
+def _undo_until(declared: Declaration) -> datetime | None:
+    """Return until when the undo is possible; where only the result will tell, that is not known to be any time."""
+    if declared.undo_within is None:
+        return None
+    now = datetime.now(UTC)
+    return now + declared.undo_within if isinstance(declared.undo_within, timedelta) else now
 
 
 def _problem(amount: Any, currency: str | None) -> str | None:
-    if isinstance(amount, bool) or not isinstance(amount, (int, str)):
+    if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)):
         return "its amount is missing or no exact number"
-    try:
-        exact = Decimal(amount)
-    except ArithmeticError:
-        return "its amount is no number"
-    if not exact.is_finite() or exact < 0:
-        return "its amount is negative or not finite"
+    if isinstance(amount, Decimal) and not amount.is_finite():
+        return "its amount is not finite"
+    if amount < 0:
+        return "its amount is negative"
+    if amount > _MOST:
+        return "its amount is larger than any that can be meant"
     return "its currency is missing" if currency is None else None
 
 
-def _refused(call: Invocation, position: str, verdict: Verdict) -> GateRefused:
+def refused(call: Invocation, position: str, verdict: Verdict) -> GateRefused:
+    """Log that a call is refused and return the error that says so."""
     session, declared = call.session, call.declared
+    verdict = Verdict(*map(codec.words, verdict))
     step = session.next_step()
     session.append(
         Refused(
@@ -80,6 +104,7 @@ def _refused(call: Invocation, position: str, verdict: Verdict) -> GateRefused:
             position,
             verdict.rule,
             verdict.reason,
+            verdict.place,
         )
     )
     log.info("saga %s step %d %s refused by %s (%s)", session.saga_id, step, declared.name, verdict.rule, verdict.place)

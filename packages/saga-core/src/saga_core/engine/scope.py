@@ -84,7 +84,7 @@ def saga_scope(
     store: Store | str | None = None,
     gate: Gate | None = None,
     tags: Mapping[str, str] = NO_TAGS,
-    approval_wait: timedelta | None = None,  # noqa: ARG001 -- frozen in the public signature; nothing waits yet
+    approval_wait: timedelta | None = None,
     mode: Literal["enforce", "record"] | None = None,
     stray: Literal["undo", "case"] = "undo",
     drain_timeout: timedelta = HALF_A_MINUTE,
@@ -102,8 +102,10 @@ def saga_scope(
         new: An independent saga although a scope is open.
         store: A store or its URL; default SAGA_STORE, else `file:.saga`.
         gate: The rules that every call passes; the built-in ones always stand.
-        tags: Names and values to find the saga by.
-        approval_wait: How long a call may wait for a person's decision; nothing waits yet, an escalation refuses.
+        tags: Names and values to find the saga by; `requester` names who may not approve its calls.
+        approval_wait: How long a call waits in place for a person's decision. After that, or at once by default, it
+            raises `ApprovalPending`: leaving the scope with it suspends the saga, and a later scope of the same key
+            goes on once somebody has decided. Without a key the call is refused instead.
         mode: `enforce`; `record` is not built yet.
         stray: What the commit does with a step that failed towards its caller and landed: undo it, or open a case.
         drain_timeout: How long the end waits for effects that still run.
@@ -122,6 +124,8 @@ def saga_scope(
             world="nothing was opened",
             next='leave mode= and SAGA_MODE out, or set them to "enforce"',
         )
-    terms = Terms(name, key, if_settled, new, store, gate, tags, stray, drain_timeout, unwind_timeout)
+    terms = Terms(
+        name, key, if_settled, new, store, gate, tags, stray, drain_timeout, unwind_timeout, approval_wait=approval_wait
+    )
     refuse_unfit(terms)
     return Scope(terms)

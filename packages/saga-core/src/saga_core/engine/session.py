@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -20,6 +20,7 @@ from saga_core.stores import fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from saga_core.clock import Clock
     from saga_core.records import Record
@@ -45,6 +46,14 @@ class Flight(Protocol):
     def path(self) -> str: ...
     @property
     def number(self) -> int: ...
+
+
+class Asks(NamedTuple):
+    """How a call waits for a person: in place for so long, then, where that is possible, with the saga suspended."""
+
+    wait: timedelta
+    can_suspend: bool
+    requester: str | None
 
 
 class _Errand(msgspec.Struct, eq=False):
@@ -74,6 +83,7 @@ class Session:
         is_passed_on: The janitor ends the saga, because an interrupt cut the scope's own ending short.
         is_replay: The saga is committed; recorded positions answer, nothing new runs.
         is_dead: This is a forked child's copy: it may do nothing.
+        asks: How calls that a person has to decide about wait; None where nobody can be asked.
     """
 
     def __init__(
@@ -103,7 +113,8 @@ class Session:
         self.is_passed_on = False
         self.is_replay = False
         self.is_dead = False
-        self.newest = max((*view.steps, *(call.number for call in view.refused)), default=0)
+        self.asks: Asks | None = None
+        self.newest = max((*view.steps, *(call.number for call in (*view.refused, *view.waiting.values()))), default=0)
         self.flights: set[Flight] = set()
         self._bells: list[Callable[[], None]] = []
         self._torn = False

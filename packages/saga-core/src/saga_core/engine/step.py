@@ -9,12 +9,12 @@ from saga_core.engine.context import AMBIENT
 from saga_core.engine.effect import perform, recorded_result
 from saga_core.engine.invocation import NOT_YET, Invocation
 from saga_core.engine.io import ASYNC, PRIVATE_LOOP
-from saga_core.engine.judge import judge
+from saga_core.engine.permission import seek, take
 from saga_core.engine.recall import recall
 from saga_core.engine.saga import Saga, place
 from saga_core.engine.session import log
-from saga_core.errors import StepInDoubt, StoreError
-from saga_core.records import EMPTY, Missed, Resent, Returned
+from saga_core.errors import BadArguments, StepInDoubt, StoreError
+from saga_core.records import EMPTY, Missed, Permitted, Resent, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,15 +91,21 @@ async def _deliberate(call: Invocation, position: str, given: dict[str, Any], as
     if declared.prepare is not None:
         complete = dict(await call.io.ask(declared.prepare, given))
         frozen = call.freeze(complete)
-    money = judge(call, position, frozen)
     attempt = 1 if known is None else known.attempt + 1
     position = position if known is None else known.position
+    leave = await seek(call, position, attempt, complete, frozen)
+    complete, frozen, money = leave.given, leave.frozen, leave.money
     at = session.clock.wall()
     captured, resource, keyed_undo = await _look(call, position, attempt, frozen, at)
+    permit = await take(call, position, attempt, leave) if leave.is_needed else None
+    tier = declared.tier if permit is None else "power"
 
     def intend() -> tuple[StepView, int]:
         with session.lock:
             call.refuse_closed()
+            if permit is not None:
+                charges = tuple((charge.ledger, charge.amount) for charge in leave.charges)
+                session.write(Permitted(position, session.clock.wall(), permit, leave.request, leave.grant, charges))
             step = call.intend(
                 position,
                 frozen,
@@ -108,16 +114,19 @@ async def _deliberate(call: Invocation, position: str, given: dict[str, Any], as
                 asked=EMPTY if frozen is asked else asked,
                 captured=captured,
                 resource=resource,
-                amount=None if money.amount is None else str(money.amount),
+                amount=money.text,
                 currency=money.currency,
                 keyed_undo=keyed_undo,
+                tier=tier,
             )
             return step, session.written
 
     is_large = len(frozen) + len(asked) + len(captured) > codec.LARGE
     step, written = await _intend_aside(call, intend) if is_large else intend()
-    if declared.tier == "power":
+    if tier == "power":
         await _until_durable(call, step, written)
+    if session.has_rules or permit is not None:
+        _refuse_changed(call, step, complete, frozen)
     return await perform(call, step, complete)
 
 
@@ -143,6 +152,23 @@ async def _until_durable(call: Invocation, step: StepView, written: int) -> None
     if call.session.is_wary and (call.node.why_closed() is not None or call.session.latched is not None):
         _never_sent(call, step, "never sent: the scope closed first")
         call.refuse_closed()
+
+
+def _refuse_changed(call: Invocation, step: StepView, given: dict[str, Any], frozen: Raw) -> None:
+    """Refuse a call whose arguments somebody changed after they were judged: what runs is what was looked at.
+
+    Raises:
+        BadArguments: They are others now; nothing was called.
+    """
+    if all(type(value) in codec.SCALARS for value in given.values()) or call.freeze(given) == frozen:
+        return
+    _never_sent(call, step, "never sent: its arguments were changed after the gate had judged them")
+    raise BadArguments(
+        f"{call.declared.name!r} was not called: its arguments were changed after the gate had judged them",
+        saga_id=call.saga_id,
+        world="nothing was called",
+        next="pass values that nobody changes meanwhile: a copy",
+    )
 
 
 async def _look(

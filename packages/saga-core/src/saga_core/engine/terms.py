@@ -14,6 +14,7 @@ from saga_core.engine.ending import Limits
 from saga_core.engine.node import Node
 from saga_core.engine.opening import begin, begin_or_resume
 from saga_core.engine.saga import ambient_node
+from saga_core.engine.session import Asks, Session
 from saga_core.errors import ScopeMisuse
 from saga_core.gate import DEFAULT, Gate
 from saga_core.records import ScopeOpened
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from saga_core.engine.io import Io
-    from saga_core.engine.session import Session
     from saga_core.stores import Store
 
 NO_TAGS: Mapping[str, str] = {}
@@ -46,6 +46,7 @@ class Terms(NamedTuple):
     drain_timeout: timedelta = HALF_A_MINUTE
     unwind_timeout: timedelta = HALF_A_MINUTE
     clock: Clock = SYSTEM
+    approval_wait: timedelta | None = None
 
     @property
     def limits(self) -> Limits:
@@ -91,7 +92,9 @@ async def open_node(io: Io, terms: Terms) -> Node:
                 next="leave them out, or write new=True for an independent saga",
             )
         return savepoint(outer, terms.name)
-    node = Node(await _open_session(io, terms), None, "", outer=_ambient())
+    session = await _open_session(io, terms)
+    session.asks = Asks(terms.approval_wait or timedelta(0), session.key is not None, terms.tags.get("requester"))
+    node = Node(session, None, "", outer=_ambient())
     if node.session.is_replay:
         node.closed = "the saga is committed; only recorded steps answer"
     return node

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from saga_core.errors import StoreError
 from saga_core.ids import key_digest
 from saga_core.stores import fork
+from saga_core.stores.permits import SCHEMA, Permits
 
 if TYPE_CHECKING:
     import sqlite3
@@ -23,12 +24,13 @@ WAIT = 5.0
 
 _PAUSE = 0.002
 _EXTRA = 3
-_SCHEMA = """
+_KEYS = """
 create table if not exists keys (
     digest text not null, generation integer not null, saga text not null, at integer not null,
     primary key (digest, generation)
 ) without rowid
 """
+_VERSION = 2
 
 
 class Control:
@@ -42,29 +44,55 @@ class Control:
         self._system = system
         self._path = os.path.join(directory, "control.db")
         self._lock_path = os.path.join(directory, "control.lock")
+        self.permits = Permits(self.change, self.look)
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         """Return the saga of a key's highest generation and that generation."""
-        if not self._system.exists(self._path):
-            return None
-        with self._connection() as connection:
-            if not connection.execute("select 1 from sqlite_master where name = 'keys'").fetchone():
-                return None
-            return _newest(connection, key_digest(key))
+        with self.look() as connection:
+            return None if connection is None else _newest(connection, key_digest(key))
 
     def take_key(self, key: str, saga: str, generation: int) -> bool:
         """Bind a key's next generation to a saga; False if the highest is not the one before. Durable at return."""
-        with self._turn(), self._connection() as connection:
-            connection.execute(_SCHEMA)
-            connection.execute("begin immediate")
+        with self.change() as connection:
             digest = key_digest(key)
             held = _newest(connection, digest)
             if (held[1] if held else 0) != generation - 1:
-                connection.execute("rollback")
                 return False
             connection.execute("insert into keys values (?, ?, ?, ?)", (digest, generation, saga, time.time_ns()))
-            connection.execute("commit")
             return True
+
+    @contextmanager
+    def change(self) -> Generator[sqlite3.Connection]:
+        """Hold a connection inside a transaction: committed, and durable, at the end; undone by an error.
+
+        Raises:
+            StoreError: Others held the database for too long, or SQLite refuses.
+        """
+        with self._turn(), self._connection() as connection:
+            connection.execute("begin immediate")
+            try:
+                if not _is_made(connection):
+                    for statement in (_KEYS, *SCHEMA.split(";")):
+                        connection.execute(statement)
+                    connection.execute(f"pragma user_version = {_VERSION}")
+                yield connection
+            except BaseException:
+                connection.execute("rollback")
+                raise
+            connection.execute("commit")
+
+    @contextmanager
+    def look(self) -> Generator[sqlite3.Connection | None]:
+        """Hold a connection to read from; None where nothing was ever decided.
+
+        Raises:
+            StoreError: SQLite refuses.
+        """
+        if not self._system.exists(self._path):
+            yield None
+            return
+        with self._connection() as connection:
+            yield connection if _is_made(connection) else None
 
     def copy_to(self, path: str) -> None:
         """Copy the database into a new file, which is on disk at return; nothing is copied where there is none.
@@ -163,6 +191,20 @@ def _newest(connection: sqlite3.Connection, digest: str) -> tuple[str, int] | No
         "select saga, generation from keys where digest = ? order by generation desc limit 1", (digest,)
     )
     return rows.fetchone()
+
+
+def _is_made(connection: sqlite3.Connection) -> bool:
+    """Tell whether the tables are there; False for an empty file.
+
+    Raises:
+        StoreError: They are of another version: what is looked for in them in vain would be decided a second time.
+    """
+    (version,) = connection.execute("pragma user_version").fetchone()
+    if version == _VERSION:
+        return True
+    if version or connection.execute("select 1 from sqlite_master").fetchone():
+        raise _refusal(f"control.db is of version {version}, this is version {_VERSION}")
+    return False
 
 
 def _refusal(what: str) -> StoreError:

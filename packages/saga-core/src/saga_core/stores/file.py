@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from saga_core.stores.committer import Done, Wanted
     from saga_core.stores.encryption import Cipher, Encryption
     from saga_core.stores.history import History
+    from saga_core.stores.permits import Permits
     from saga_core.stores.store import Log, Reading
     from saga_core.stores.tombstone import Tombstone
 
@@ -334,6 +335,10 @@ class FileStore:
                 next="look at the disk; if the store was deleted, its sagas' effects stand as they were",
             ) from error
 
+    @property
+    def permits(self) -> Permits:
+        return self.control.permits
+
     def key_holder(self, key: str) -> tuple[str, int] | None:
         return self.control.key_holder(key)
 
@@ -412,6 +417,7 @@ class FileStore:
         self._logs = {}
         self.names.renew_lock()
         self.reserve.renew_lock()
+        self.permits.renew()
         self.committer.renew()
 
     def _new_header(self, saga: str, descriptor: int) -> tuple[frame.FileHeader, Cipher | None]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from saga_core import codec
 from saga_core.errors import StoreError
+from saga_core.stores.permits import SCHEMA, Permits
 from saga_core.stores.store import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import sqlite3
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from saga_core.records import Record
     from saga_core.stores.store import Log
@@ -74,9 +77,17 @@ class MemoryStore:
         self._owned: set[str] = set()
         self._places: dict[str, Place] = {}
         self._keys: dict[str, tuple[str, int]] = {}
+        self._permits: Permits | None = None
 
     def close(self) -> None:
         pass
+
+    @property
+    def permits(self) -> Permits:
+        with self._lock:
+            if self._permits is None:
+                self._permits = _permits()
+            return self._permits
 
     def create(self, saga: str) -> Log:
         with self._lock:
@@ -149,6 +160,32 @@ class MemoryStore:
         with self._lock:
             self._owned.discard(saga)
             self._places[saga] = place
+
+
+def _permits() -> Permits:
+    import sqlite3  # noqa: PLC0415 -- a store that nobody is asked in never pays for it
+
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.executescript(SCHEMA)
+    lock = threading.RLock()
+
+    @contextmanager
+    def change() -> Generator[sqlite3.Connection]:
+        with lock:
+            connection.execute("begin")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("rollback")
+                raise
+            connection.execute("commit")
+
+    @contextmanager
+    def look() -> Generator[sqlite3.Connection | None]:
+        with lock:
+            yield connection
+
+    return Permits(change, look)
 
 
 def _problem(log: Log, position: int) -> BaseException | None:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from saga_core.records import Record
+    from saga_core.stores.permits import Permits
     from saga_core.stores.tombstone import Tombstone
 
 
@@ -104,6 +105,11 @@ class Store(Protocol):
 @runtime_checkable
 class Backend(Store, Protocol):
     """A store as the engine uses it."""
+
+    @property
+    def permits(self) -> Permits:
+        """What people and ledgers allow."""
+        ...
 
     def create(self, saga: str) -> Log:
         """Return the empty log of a new saga, owned by the caller.
