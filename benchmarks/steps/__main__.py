@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Bar, in_turn, parser, show
-from benchmarks.steps import anchor, phase, power, process, rival, stall, start
+from benchmarks.steps import anchor, phase, power, process, rival, rules, stall, start
 from benchmarks.steps.crowd import steps_per_second
 from benchmarks.steps.disk import Disk, store_on
 from benchmarks.steps.isolated import Unavailable
@@ -42,8 +42,11 @@ BARS = {
     "peer_process_step_over_ours": Bar(">=", 4),
     "import_over_msgspec": Bar("<=", 1.35),
     "large_argument_stall_ms": Bar("<=", 30),
+    "gate_ten_rules": Bar("<=", 1.5),
+    "budget_step_over_sync": Bar("<=", 10),
+    "budget_scaling": Bar(">=", 5),
 }
-PARTS = ("process", "power", "scaling", "stall", "start", "peer", "anchors")
+PARTS = ("process", "power", "scaling", "stall", "start", "rules", "peer", "anchors")
 
 
 def encrypted_store(folder: Path) -> Store:
@@ -84,6 +87,8 @@ def measured(folder: Path, chosen: argparse.Namespace) -> Iterator[tuple[str, fl
             print("large_argument_stall_ms is left out: a text of 20 MB is refused", file=sys.stderr)
     if "start" in chosen.only:
         yield from start.figures(folder, starts=2 if quick else 20)
+    if "rules" in chosen.only:
+        yield from rules.figures(store, folder, quick=quick, rounds=rounds)
     if "peer" in chosen.only:
         try:
             yield from rival.figures(store, folder, sagas=256, steps=8, rounds=rounds)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.measure import in_turn
 from benchmarks.steps.tool import ARGUMENTS, process_step, process_step_now, tool
-from saga_core import Store, saga_scope
+from saga_core import Gate, Store, saga_scope
 from saga_core.ids import new_saga_id
 from saga_core.records import Applied, Intended
 from saga_core.stores.store import Backend
@@ -41,12 +41,12 @@ def bare(chunks: int) -> list[float]:
     return asyncio.run(run())
 
 
-def full(store: Store, chunks: int) -> list[float]:
+def full(store: Store, chunks: int, gate: Gate | None = None) -> list[float]:
     """Return the seconds of an awaited step of one saga, its opening and its end left out, a figure a chunk."""
 
     async def run() -> list[float]:
         taken: list[float] = []
-        async with saga_scope(store=store):
+        async with saga_scope(store=store, gate=gate):
             for _ in range(chunks):
                 started = time.perf_counter()
                 for _ in range(STEPS):

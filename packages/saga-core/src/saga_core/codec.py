@@ -99,6 +99,11 @@ def read_back(value: Any, frozen: Raw) -> Any:
     return plain
 
 
+def is_scalar(fields: dict[str, Any]) -> bool:
+    """Tell whether nothing in there can be changed by anybody who holds it too."""
+    return SCALARS.issuperset(map(type, fields.values()))
+
+
 def is_plain(fields: dict[str, Any]) -> bool:
     """Tell whether each value is short text, a 64-bit integer, a truth value or None: fit without a look inside."""
     for name, value in fields.items():

@@ -6,6 +6,11 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
+import msgspec
+from msgspec import Raw
+
+from saga_core.codec import is_scalar, thaw
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from saga_core.types import Reversibility
 
 
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True, eq=False):
     """A call as the gate sees it: exactly what would run.
 
     Attributes:
@@ -28,56 +33,29 @@ class Proposal:
         probeable: The remote can be asked whether the call landed.
     """
 
-    __slots__ = ("_args", "action", "amount", "currency", "probeable", "recoverable", "reversibility", "undo_until")
-
     action: str
+    _args: Mapping[str, Any] | Raw
     reversibility: Reversibility
     amount: Decimal | None
     currency: str | None
     undo_until: datetime | None
     recoverable: bool
-    probeable: bool
-    _args: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
-
-    def __init__(
-        self,
-        action: str,
-        args: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
-        reversibility: Reversibility,
-        *,
-        amount: Decimal | None,
-        currency: str | None,
-        undo_until: datetime | None,
-        recoverable: bool,
-        probeable: bool = False,
-    ) -> None:
-        """Take the facts; where `args` is a function, it is called when a rule first asks for them."""
-        take = object.__setattr__
-        take(self, "action", action)
-        take(self, "_args", args)
-        take(self, "reversibility", reversibility)
-        take(self, "amount", amount)
-        take(self, "currency", currency)
-        take(self, "undo_until", undo_until)
-        take(self, "recoverable", recoverable)
-        take(self, "probeable", probeable)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a proposal is what would run: {name} cannot be changed")
+    probeable: bool = False
 
     @property
     def args(self) -> Mapping[str, Any]:
         """The arguments as they would be recorded; nobody can change them, however deep."""
         found = self._args
-        if callable(found):
-            found = _fixed(found())
-            object.__setattr__(self, "_args", found)
+        if isinstance(found, Raw):
+            found = _fixed(thaw(found))
+            msgspec.structs.force_setattr(self, "_args", found)
         return found
 
 
 def _fixed(value: Any) -> Any:
     if isinstance(value, dict):
-        return MappingProxyType({name: _fixed(item) for name, item in cast("dict[str, Any]", value).items()})
+        items = cast("dict[str, Any]", value)
+        return MappingProxyType(items if is_scalar(items) else {name: _fixed(item) for name, item in items.items()})
     return tuple(map(_fixed, cast("list[Any]", value))) if isinstance(value, list) else value
 
 
@@ -145,6 +123,7 @@ class Judgement(NamedTuple):
     charges: tuple[Charge, ...] = ()
 
 
+_FREE = Judgement()
 _DAY = timedelta(hours=24)
 _YEARS = timedelta(days=3650)
 _IRREVERSIBLE = Question(Verdict("irreversible", "built in", "irreversible"), 1, _DAY)
@@ -191,7 +170,7 @@ class Gate:
                 charges += meter.charges(proposal)
             except Exception as error:  # noqa: BLE001 -- as above
                 return Judgement(verdict_of(meter, f"the rule raised {type(error).__qualname__}"))
-        return Judgement(None, tuple(questions), tuple(charges))
+        return Judgement(None, tuple(questions), tuple(charges)) if questions or charges else _FREE
 
 
 def _flaw(answer: Escalate) -> str | None:

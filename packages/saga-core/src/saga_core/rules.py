@@ -6,8 +6,9 @@ import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from saga_core.clock import nanoseconds
 from saga_core.gate import Escalate, Refuse
@@ -21,40 +22,40 @@ if TYPE_CHECKING:
 __all__ = ["above", "budget", "deny_actions", "needs_probe", "needs_undo_window", "only_actions", "rate"]
 
 
-class _Named:
-    """A rule with the name of its factory and the place where that was called."""
+class _Named(Protocol):
+    """A rule with the name of its factory and the place where that was called; a meter says what it takes, too."""
 
-    def __init__(
-        self, name: str, actions: str, answer: Callable[[Proposal], Refuse | Escalate | None], depth: int = 2
-    ) -> None:
-        caller = sys._getframe(depth)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- the user's line
-        self.__name__ = name
-        self.place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        self._actions = actions
-        self._answer = answer
+    __name__: str
+    place: str
+    charges: Callable[[Proposal], tuple[Charge, ...]]
 
-    def __call__(self, proposal: Proposal, /) -> Refuse | Escalate | None:
-        return self._answer(proposal) if fnmatchcase(proposal.action, self._actions) else None
+    def __call__(self, proposal: Proposal, /) -> Refuse | Escalate | None: ...
 
 
-class _Metered(_Named):
-    """A rule that takes from ledgers."""
+def _named(
+    name: str,
+    actions: str,
+    answer: Callable[[Proposal], Refuse | Escalate | None],
+    charge: Callable[[Proposal, str, str], Charge | None] | None = None,
+) -> Rule:
+    """Return the rule that a factory made: a function, so that asking it is one call."""
+    caller = sys._getframe(2)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- the line of the user's code
+    place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+    concerns = _matcher(actions)
 
-    def __init__(
-        self,
-        name: str,
-        actions: str,
-        answer: Callable[[Proposal], Refuse | Escalate | None],
-        charge: Callable[[Proposal, str, str], Charge | None],
-    ) -> None:
-        super().__init__(name, actions, answer, depth=3)
-        self._charge = charge
+    def of_some(proposal: Proposal) -> Refuse | Escalate | None:
+        return answer(proposal) if concerns(proposal.action) else None
 
-    def charges(self, proposal: Proposal, /) -> tuple[Charge, ...]:
-        if not fnmatchcase(proposal.action, self._actions):
-            return ()
-        charge = self._charge(proposal, self.__name__, self.place)
-        return () if charge is None else (charge,)
+    def charges(proposal: Proposal) -> tuple[Charge, ...]:
+        taken = charge(proposal, name, place) if charge is not None and concerns(proposal.action) else None
+        return () if taken is None else (taken,)
+
+    rule = cast("_Named", answer if actions == "*" else of_some)
+    rule.__name__ = name
+    rule.place = place
+    if charge is not None:
+        rule.charges = charges
+    return rule
 
 
 def above(limits: Mapping[str, Decimal | int], *, actions: str = "*", refuse: bool = False) -> Rule:
@@ -76,7 +77,7 @@ def above(limits: Mapping[str, Decimal | int], *, actions: str = "*", refuse: bo
         words = f"no limit is set for {proposal.currency}" if limit is None else f"above {limit} {proposal.currency}"
         return Refuse(words) if refuse else Escalate(words)
 
-    return _Named("above", actions, answer)
+    return _named("above", actions, answer)
 
 
 def budget(limits: Mapping[str, Decimal | int], *, per: timedelta, by: str | None = None, actions: str = "*") -> Rule:
@@ -112,7 +113,7 @@ def budget(limits: Mapping[str, Decimal | int], *, per: timedelta, by: str | Non
         words = f"the budget of {exact[currency]} {currency} per {per} is used up{_of(by)}"
         return Charge(ledger, str(proposal.amount), str(exact[currency]), window, name, place, words)
 
-    return _Metered("budget", actions, answer, charge)
+    return _named("budget", actions, answer, charge)
 
 
 def rate(count: int, *, per: timedelta, by: str | None = None, actions: str = "*") -> Rule:
@@ -133,27 +134,30 @@ def rate(count: int, *, per: timedelta, by: str | None = None, actions: str = "*
         words = f"{count} calls per {per} were made{_of(by)}"
         return Charge(ledger, "1", str(count), window, name, place, words)
 
-    return _Metered("rate", actions, lambda proposal: _unscoped(proposal, by), charge)
+    def answer(proposal: Proposal) -> Refuse | None:
+        return _unscoped(proposal, by)
+
+    return _named("rate", actions, answer, charge)
 
 
 def only_actions(*patterns: str) -> Rule:
     """Refuse every action whose name none of the patterns matches."""
+    is_listed = _matcher(*patterns)
 
     def answer(proposal: Proposal) -> Refuse | None:
-        is_listed = any(fnmatchcase(proposal.action, pattern) for pattern in patterns)
-        return None if is_listed else Refuse(f"only {', '.join(patterns) or 'nothing'} may be called")
+        return None if is_listed(proposal.action) else Refuse(f"only {', '.join(patterns) or 'nothing'} may be called")
 
-    return _Named("only_actions", "*", answer)
+    return _named("only_actions", "*", answer)
 
 
 def deny_actions(*patterns: str) -> Rule:
     """Refuse every action whose name one of the patterns matches."""
+    is_listed = _matcher(*patterns)
 
     def answer(proposal: Proposal) -> Refuse | None:
-        found = next((pattern for pattern in patterns if fnmatchcase(proposal.action, pattern)), None)
-        return None if found is None else Refuse(f"{found} may not be called")
+        return Refuse(f"{', '.join(patterns)} may not be called") if is_listed(proposal.action) else None
 
-    return _Named("deny_actions", "*", answer)
+    return _named("deny_actions", "*", answer)
 
 
 def needs_undo_window(at_least: timedelta, *, actions: str = "*") -> Rule:
@@ -166,7 +170,7 @@ def needs_undo_window(at_least: timedelta, *, actions: str = "*") -> Rule:
             return None
         return Refuse(f"its undo has to stay possible for {at_least}")
 
-    return _Named("needs_undo_window", actions, answer)
+    return _named("needs_undo_window", actions, answer)
 
 
 def needs_probe(*, actions: str = "*") -> Rule:
@@ -175,7 +179,17 @@ def needs_probe(*, actions: str = "*") -> Rule:
     def answer(proposal: Proposal) -> Refuse | None:
         return None if proposal.probeable else Refuse("no probe is declared that could ask whether it landed")
 
-    return _Named("needs_probe", actions, answer)
+    return _named("needs_probe", actions, answer)
+
+
+def _matcher(*patterns: str) -> Callable[[str], bool]:
+    """Return what tells whether a name matches one of the patterns; it remembers the names that it was asked about."""
+
+    @lru_cache(1024)
+    def matches(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    return matches
 
 
 def _limits(limits: Mapping[str, Decimal | int]) -> dict[str, Decimal]:

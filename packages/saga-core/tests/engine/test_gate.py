@@ -193,7 +193,7 @@ def test_a_rule_cannot_change_what_runs(store: Store, world: World) -> None:
 
     def tamper(proposal: Proposal) -> None:
         proposal.args["item"] = "tampered"  # pyright: ignore[reportIndexIssue]
-        proposal.reversibility = "read_only"
+        proposal.reversibility = "read_only"  # pyright: ignore[reportAttributeAccessIssue]
 
     def body(saga: Saga) -> None:
         try:

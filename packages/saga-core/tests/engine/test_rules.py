@@ -25,7 +25,16 @@ def proposal(amount: int | None = 5, currency: str | None = "usd", action: str =
     options: dict[str, Any] = {"undo_until": None, "recoverable": True, **more}
     exact = None if amount is None else Decimal(amount)
     args = options.pop("args", {"customer": "c1"})
-    return Proposal(action, args, "compensable", amount=exact, currency=currency, **options)
+    return Proposal(
+        action,
+        args,
+        "compensable",
+        exact,
+        currency,
+        options["undo_until"],
+        options["recoverable"],
+        options.get("probeable", False),
+    )
 
 
 def verdict(rule: Rule, of: Proposal) -> str:

@@ -132,7 +132,7 @@ class Invocation(Step, eq=False, kw_only=True):
         )
 
     def is_straight(self, position: str, asked: Raw) -> bool:
-        """Tell whether nothing has to be asked, read or judged before the intent: the log knows nothing of the call.
+        """Tell whether nothing has to be asked or read before the intent: the log knows nothing of the call.
 
         The rules that every gate has look at nothing but the declaration, which has passed them.
         """
@@ -142,7 +142,6 @@ class Invocation(Step, eq=False, kw_only=True):
             self.declared.is_simple
             and position not in view.positions
             and len(asked) <= codec.LARGE
-            and not session.has_rules
             and not ((view.in_doubt or session.unattended) and self.label is None)
             and not (session.is_wary and (self.node.why_closed() or session.latched or session.is_dead))
         )

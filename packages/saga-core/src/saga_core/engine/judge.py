@@ -13,11 +13,10 @@ from saga_core.gate import Judgement, Proposal, Verdict
 from saga_core.records import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from msgspec import Raw
 
-    from saga_core.declaration import Declaration
     from saga_core.engine.invocation import Invocation
 
 
@@ -53,14 +52,13 @@ def judge(call: Invocation, position: str, given: Mapping[str, Any], frozen: Raw
         money = Money(Decimal(amount), currency)
     proposal = Proposal(
         declared.name,
-        lambda: codec.thaw(frozen),
+        frozen,
         declared.reversibility,
-        amount=money.amount,
-        currency=money.currency,
-        undo_until=_undo_until(declared),
-        recoverable=declared.reversibility != "irreversible"
-        and (declared.undo is not None or declared.keyed_undo is not None),
-        probeable=declared.probe is not None,
+        money.amount,
+        money.currency,
+        None if declared.undo_within is None else _undo_until(declared.undo_within),
+        declared.reversibility != "irreversible" and (declared.undo is not None or declared.keyed_undo is not None),
+        declared.probe is not None,
     )
     judgement = call.session.gate.judge(proposal)
     if judgement.refusal is not None:
@@ -68,12 +66,10 @@ def judge(call: Invocation, position: str, given: Mapping[str, Any], frozen: Raw
     return money, judgement
 
 
-def _undo_until(declared: Declaration) -> datetime | None:
+def _undo_until(window: timedelta | Callable[..., object]) -> datetime:
     """Return until when the undo is possible; where only the result will tell, that is not known to be any time."""
-    if declared.undo_within is None:
-        return None
     now = datetime.now(UTC)
-    return now + declared.undo_within if isinstance(declared.undo_within, timedelta) else now
+    return now + window if isinstance(window, timedelta) else now
 
 
 def _problem(amount: Any, currency: str | None) -> str | None:

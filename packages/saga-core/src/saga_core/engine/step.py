@@ -9,6 +9,7 @@ from saga_core.engine.context import AMBIENT
 from saga_core.engine.effect import perform, recorded_result
 from saga_core.engine.invocation import NOT_YET, Invocation
 from saga_core.engine.io import ASYNC, PRIVATE_LOOP
+from saga_core.engine.judge import judge
 from saga_core.engine.permission import seek, take
 from saga_core.engine.recall import recall
 from saga_core.engine.saga import Saga, place
@@ -59,8 +60,12 @@ async def run_step(
         asked = call.freeze(given)
         with session.lock:
             position = node.position(declared.name, label)
-            step = call.intend(position, asked, session.clock.wall()) if call.is_straight(position, asked) else None
+            is_straight = call.is_straight(position, asked)
+            is_free = is_straight and not session.has_rules
+            step = call.intend(position, asked, session.clock.wall()) if is_free else None
             written = session.written
+        if is_straight and step is None:
+            step, written = _judged(call, position, given, asked)
         if step is None:
             return await _deliberate(call, position, given, asked)
         if declared.tier == "power":
@@ -68,6 +73,22 @@ async def run_step(
         return await perform(call, step, given)
     finally:
         session.leave(call)
+
+
+def _judged(call: Invocation, position: str, given: dict[str, Any], asked: Raw) -> tuple[StepView | None, int]:
+    """Write the intent of a call that the rules let through as it is; None where they ask for more.
+
+    Raises:
+        GateRefused: They do not let it through.
+    """
+    session = call.session
+    _, judgement = judge(call, position, given, asked)
+    if judgement.questions or judgement.charges or not codec.is_scalar(given):
+        return None, 0
+    with session.lock:
+        if not call.is_straight(position, asked):
+            return None, 0
+        return call.intend(position, asked, session.clock.wall()), session.written
 
 
 async def _deliberate(call: Invocation, position: str, given: dict[str, Any], asked: Raw) -> Any:
@@ -160,7 +181,7 @@ def _refuse_changed(call: Invocation, step: StepView, given: dict[str, Any], fro
     Raises:
         BadArguments: They are others now; nothing was called.
     """
-    if all(type(value) in codec.SCALARS for value in given.values()) or call.freeze(given) == frozen:
+    if codec.is_scalar(given) or call.freeze(given) == frozen:
         return
     _never_sent(call, step, "never sent: its arguments were changed after the gate had judged them")
     raise BadArguments(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -33,8 +34,12 @@ create table if not exists keys (
 _VERSION = 2
 
 
+_inherited: list[object] = []
+"""What a forked child holds of its parent's: closing it here would not be the parent's doing."""
+
+
 class Control:
-    """A SQLite file, opened for each use, so that neither threads nor forked children share a connection.
+    """A SQLite file: opened for each look, and kept open for changes, which threads make one after the other.
 
     SQLite's own waiting starves the unlucky; writers therefore queue on a lock file before they begin. Of a key only a
     digest is kept, so that the row can outlive an erased saga and still refuse the key.
@@ -45,6 +50,8 @@ class Control:
         self._path = os.path.join(directory, "control.db")
         self._lock_path = os.path.join(directory, "control.lock")
         self.permits = Permits(self.change, self.look)
+        self._changing = threading.RLock()
+        self._kept: tuple[sqlite3.Connection, os.stat_result] | None = None
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         """Return the saga of a key's highest generation and that generation."""
@@ -68,7 +75,7 @@ class Control:
         Raises:
             StoreError: Others held the database for too long, or SQLite refuses.
         """
-        with self._turn(), self._connection() as connection:
+        with self._changing, self._turn(), self._kept_connection() as connection:
             connection.execute("begin immediate")
             try:
                 if not _is_made(connection):
@@ -93,6 +100,20 @@ class Control:
             return
         with self._connection() as connection:
             yield connection if _is_made(connection) else None
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        with self._changing:
+            kept, self._kept = self._kept, None
+            if kept is not None:
+                kept[0].close()
+
+    def die_in_child(self) -> None:
+        """Begin anew in a forked child: the connection is the parent's, and is not to be closed here."""
+        _inherited.append(self._kept)
+        self._changing = threading.RLock()
+        self._kept = None
+        self.permits.renew()
 
     def copy_to(self, path: str) -> None:
         """Copy the database into a new file, which is on disk at return; nothing is copied where there is none.
@@ -132,7 +153,8 @@ class Control:
         if not self._system.exists(self._path):
             return
         journal = self._path + "-journal"
-        with self._turn(), self._connection() as connection:
+        with self._changing, self._turn(), self._connection() as connection:
+            self.close()
             connection.execute("pragma journal_mode = delete")
             if self._system.exists(journal):
                 raise _refusal(f"{journal} is in use")
@@ -171,19 +193,46 @@ class Control:
     def _connection(self) -> Generator[sqlite3.Connection]:
         import sqlite3  # noqa: PLC0415 -- a saga without a key never pays for it
 
-        is_new = not self._system.exists(self._path)
         try:
-            with closing(sqlite3.connect(self._path, timeout=WAIT, isolation_level=None)) as connection:
-                if is_new:
-                    os.chmod(self._path, 0o600)
-                mode = connection.execute("pragma journal_mode = persist").fetchone()[0]
-                connection.execute("pragma synchronous = extra")
-                level = connection.execute("pragma synchronous").fetchone()[0]
-                if (mode, level) != ("persist", _EXTRA):
-                    raise _refusal(f"SQLite keeps journal_mode {mode} and synchronous {level}: a commit may be lost")
+            with closing(self._opened()) as connection:
                 yield connection
         except sqlite3.Error as error:
             raise _refusal(f"{self._path}: {error}") from error
+
+    @contextmanager
+    def _kept_connection(self) -> Generator[sqlite3.Connection]:
+        """Hold the connection that is kept, opened anew where the file is another one now, or SQLite failed."""
+        import sqlite3  # noqa: PLC0415 -- a saga without a key never pays for it
+
+        try:
+            if self._kept is not None and not (
+                self._system.exists(self._path) and os.path.samestat(os.stat(self._path), self._kept[1])
+            ):
+                self.close()
+            if self._kept is None:
+                self._kept = (self._opened(), os.stat(self._path))
+            yield self._kept[0]
+        except sqlite3.Error as error:
+            self.close()
+            raise _refusal(f"{self._path}: {error}") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        import sqlite3  # noqa: PLC0415 -- a saga without a key never pays for it
+
+        is_new = not self._system.exists(self._path)
+        connection = sqlite3.connect(self._path, timeout=WAIT, isolation_level=None, check_same_thread=False)
+        try:
+            if is_new:
+                os.chmod(self._path, 0o600)
+            mode = connection.execute("pragma journal_mode = persist").fetchone()[0]
+            connection.execute("pragma synchronous = extra")
+            level = connection.execute("pragma synchronous").fetchone()[0]
+            if (mode, level) != ("persist", _EXTRA):
+                raise _refusal(f"SQLite keeps journal_mode {mode} and synchronous {level}: a commit may be lost")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 def _newest(connection: sqlite3.Connection, digest: str) -> tuple[str, int] | None:

@@ -141,6 +141,7 @@ class FileStore:
 
     def close(self) -> None:
         self.committer.stop()
+        self.control.close()
 
     def create(self, saga: str) -> FileLog:
         if not is_saga_id(saga):
@@ -417,7 +418,7 @@ class FileStore:
         self._logs = {}
         self.names.renew_lock()
         self.reserve.renew_lock()
-        self.permits.renew()
+        self.control.die_in_child()
         self.committer.renew()
 
     def _new_header(self, saga: str, descriptor: int) -> tuple[frame.FileHeader, Cipher | None]:

@@ -27,6 +27,9 @@ Answer: TypeAlias = "Permit | Denial | BaseException"
 _SLICES = 64
 """Into how many steps a window is cut: what was taken is forgotten a step at a time."""
 
+_IDLE = 1.0
+"""Seconds for which the thread that answers stays when nobody asks."""
+
 SCHEMA = """
 create table if not exists clock (one integer primary key check (one = 1), boot text, up integer, wall integer);
 create table if not exists commits (one integer primary key check (one = 1), number integer not null);
@@ -77,6 +80,7 @@ class Permits:
     def renew(self) -> None:
         """Begin anew in a forked child: who waits in the parent is the parent's."""
         self._gate = threading.Lock()
+        self._asked = threading.Condition(self._gate)
         self._turn = threading.Lock()
         self._waiting: deque[tuple[Dispatch, Callable[[Answer], None]]] = deque()
         self._is_serving = False
@@ -199,6 +203,7 @@ class Permits:
         with self._gate:
             self._waiting.append((wanted, done))
             if self._is_serving:
+                self._asked.notify()
                 return
             self._is_serving = True
         try:
@@ -207,11 +212,12 @@ class Permits:
             self._serve_all()
 
     def _serve_all(self) -> None:
+        """Answer until nobody has asked for some time."""
         while True:
             with self._turn:
                 self._serve()
             with self._gate:
-                if not self._waiting:
+                if not self._waiting and not self._asked.wait(_IDLE):
                     self._is_serving = False
                     return
 
@@ -219,6 +225,8 @@ class Permits:
         """Answer everybody who waits, by one transaction; under the turn."""
         with self._gate:
             batch, self._waiting = self._waiting, deque()
+        if not batch:
+            return
         answers: Sequence[Answer]
         try:
             with self._change() as connection:
