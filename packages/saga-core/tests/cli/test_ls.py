@@ -36,7 +36,7 @@ def test_json_says_the_same_for_programs(story: Desk) -> None:
     killed, refused, failed, kept = document["sagas"]
     assert set(killed) == {
         *("id", "short", "name", "key", "tags", "state", "settled", "owner"),
-        *("began", "ended", "steps", "refused", "cases", "reason", "damage"),
+        *("began", "ended", "steps", "refused", "cases", "waiting", "reason", "damage"),
     }
     assert (killed["state"], killed["key"], killed["settled"]) == ("running", "order-17", False)
     assert killed["steps"] == {"applied": 1, "intended": 1}

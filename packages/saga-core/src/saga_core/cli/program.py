@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "ls": "list sagas, newest first",
     "show": "tell one saga: every call, every undo, what waits for a person",
+    "approvals": "answer for calls that wait for a person",
     "recover": "settle and undo what dead processes left open (one pass)",
     "gc": "pack the logs of settled sagas, and drop them when their time is over",
     "erase": "leave nothing of a settled saga but its tombstone",
@@ -37,8 +38,7 @@ commands:
 options of most commands:
   --store URL   the store: file:PATH or a path (default: SAGA_STORE, else ./.saga)
   --json        data for programs, on standard output; talk goes to standard error
-  --help        what the command does, and its own options
-  --version     the version of saga-core
+  --help        what the command does, and its own options; --version says which saga-core this is
 
 exit codes:
   0 ok   1 failed   2 usage   3 not found   4 needs a person   5 conflict   6 log damaged
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else "--help"
     if name in {"-h", "--help", "help"}:
-        print(_HELP.format(commands="\n".join(f"  {name:<10}{what}" for name, what in COMMANDS.items())), end="")
+        print(_HELP.format(commands="\n".join(f"  {name:<11}{what}" for name, what in COMMANDS.items())), end="")
         return Exit.OK
     if name in {"-V", "--version"}:
         from importlib.metadata import version  # noqa: PLC0415 -- only what is asked for is loaded
@@ -109,10 +109,19 @@ def _command(name: str, arguments: list[str]) -> int:
 
 def exit_of(error: Exception) -> Exit:
     """Return the exit code of one of our errors."""
-    from saga_core.errors import LogDamaged, SagaBusy, SagaUnsettled, StoreBusy  # noqa: PLC0415 -- help is there without the engine
+    from saga_core.errors import (  # noqa: PLC0415 -- help is there without the engine
+        ApprovalConflict,
+        LogDamaged,
+        NotFound,
+        SagaBusy,
+        SagaUnsettled,
+        StoreBusy,
+    )
 
     if isinstance(error, LogDamaged):
         return Exit.DAMAGED
     if isinstance(error, SagaUnsettled):
         return Exit.NEEDS_PERSON
-    return Exit.CONFLICT if isinstance(error, (SagaBusy, StoreBusy)) else Exit.FAILED
+    if isinstance(error, NotFound):
+        return Exit.NOT_FOUND
+    return Exit.CONFLICT if isinstance(error, (ApprovalConflict, SagaBusy, StoreBusy)) else Exit.FAILED

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from argparse import ArgumentTypeError
 from contextlib import redirect_stdout
 from datetime import timedelta
 from time import monotonic
@@ -24,6 +23,7 @@ from saga_core.cli.ending import Exit
 from saga_core.cli.lookup import resolve
 from saga_core.cli.masking import mask, shown
 from saga_core.cli.row import row_of
+from saga_core.cli.span import span
 from saga_core.cli.wording import print_json
 from saga_core.engine.age import WITHIN
 from saga_core.recovery import recover
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from saga_core.stores.store import Backend
 
 _PATIENCE = 1.0
-_UNITS = {"m": 60, "h": 3_600, "d": 86_400}
-
 _WORDS: dict[Outcome, str] = {
     "settled": "settled",
     "waiting": "waiting for an answer that counts later",
@@ -65,38 +63,27 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--wait",
-        type=_seconds,
+        type=span,
         default=timedelta(seconds=5),
         metavar="SECONDS",
         help="how long to stay with a saga whose remote cannot tell yet (default 5)",
     )
     parser.add_argument(
         "--resume-grace",
-        type=_seconds,
+        type=span,
         default=timedelta(seconds=60),
         metavar="SECONDS",
         help="how long a saga with a key is left to whoever may resume it (default 60)",
     )
     parser.add_argument(
         "--auto-undo-within",
-        type=_seconds,
+        type=span,
         default=WITHIN,
         metavar="TIME",
         help="how old a saga's last record may be: SECONDS, or 90m, 36h, 3d (default 24h)",
     )
     parser.add_argument("--only", metavar="ID", help="this saga alone: its id, or a prefix that only it has")
     parser.add_argument("--json", action="store_true", help="data for programs")
-
-
-def _seconds(text: str) -> timedelta:
-    unit = _UNITS.get(text[-1:], 1)
-    try:
-        wait = timedelta(seconds=float(text if unit == 1 else text[:-1]) * unit)
-    except (ValueError, OverflowError):
-        wait = timedelta(-1)
-    if wait < timedelta():
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return wait
 
 
 def run(options: Namespace) -> Exit:

@@ -69,6 +69,8 @@ def line(row: Row, short: str, *, utc: bool) -> tuple[str, ...]:
     view = row.view
     cases = len(view.open_cases)
     notes = [f"{cases} case{'s' if cases != 1 else ''}"] if cases else []
+    if view.waiting and not row.settled and not view.unwinding:
+        notes.append(f"waits for approval: {', '.join(waiting.asked.request for waiting in view.waiting.values())}")
     if row.owner is not None:
         notes.append(row.owner)
     elif row.state in _NEEDS_OWNER:
@@ -114,6 +116,7 @@ def as_json(row: Row) -> dict[str, Any]:
         "steps": dict(Counter(step.state for step in view.steps.values())),
         "refused": len(view.refused),
         "cases": len(view.open_cases),
+        "waiting": [waiting.asked.request for waiting in view.waiting.values()],
         "reason": mask(view.reason),
         "damage": None if row.damage is None else mask(row.damage),
     }

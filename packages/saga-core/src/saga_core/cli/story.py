@@ -9,7 +9,9 @@ from saga_core.cli.masking import shown
 from saga_core.cli.wording import brief, latency
 from saga_core.records import (
     Adopted,
+    Answered,
     Applied,
+    Asked,
     CaseOpened,
     Committed,
     Committing,
@@ -19,6 +21,7 @@ from saga_core.records import (
     Missed,
     Noted,
     Parked,
+    Permitted,
     Refused,
     Resent,
     RolledBack,
@@ -123,6 +126,8 @@ class _Teller:
                 self._undo_ended(record)
             case Adopted():
                 self._adopted(record)
+            case Asked() | Answered() | Permitted():
+                self._permission(record)
             case _:
                 self._between(record)
 
@@ -180,6 +185,19 @@ class _Teller:
         torn = f"; {len(record.dropped)} bytes of a torn tail were cut off" if record.dropped else ""
         who = f"pid {record.pid} on {shown(record.host)}"
         self._add(EVENT, record.at, None, f"taken over by {who} ({shown(record.why)}{torn})")
+
+    def _permission(self, record: Asked | Answered | Permitted) -> None:
+        match record:
+            case Asked():
+                self._actions[record.step] = shown(record.action)
+                what = f"{shown(record.action)}({_arguments(codec.thaw(record.args))})"
+                rules = ", ".join(f"{shown(rule)}: {shown(reason)}" for rule, _, reason in record.reasons)
+                self._add(EVENT, record.at, record.step, f"{what} waits for approval {record.request} ({rules})")
+            case Answered():
+                people = ", ".join(f"{shown(who)} ({shown(why)})" for who, why, _ in record.people)
+                self._note(record.at, record.step, f"{record.how}{f' by {people}' if people else ''}")
+            case Permitted():
+                self._add(EVENT, record.at, None, f"permission {record.number} taken for {shown(record.position)}")
 
     def _between(self, record: Record) -> None:
         match record:
