@@ -22,7 +22,7 @@ Keys: TypeAlias = Mapping[str, bytes]
 Open: TypeAlias = Callable[[bytes, int, int], bytes]
 
 _BEGAN, _ADOPTED, _COMMITTED = 1, 2, 17
-_NEWEST = 25
+_NEWEST = 29
 _PLACES = ("open", "suspended", "cases")
 _SAGA = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 _FILE = struct.Struct("<8sHHI16s26s16s36sQ16s8sI10sI")

@@ -89,6 +89,12 @@ class NotFound(SagaError):
     code = "SG104"
 
 
+class CaseConflict(SagaError):
+    """A case was settled before, is claimed by somebody else, or cannot be settled like this: nothing was changed."""
+
+    code = "SG105"
+
+
 class NoActiveSaga(SagaError):
     """An effectful action was called outside a scope: it was not called. Open one, or declare `outside="allow"`."""
 

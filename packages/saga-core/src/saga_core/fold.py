@@ -15,6 +15,8 @@ from saga_core.records import (
     Asked,
     Began,
     CaseOpened,
+    CaseResolved,
+    Closed,
     Committed,
     Committing,
     Doubted,
@@ -43,6 +45,7 @@ from saga_core.view import (
     SagaView,
     ScopeView,
     StepView,
+    is_over,
     is_proven,
     is_within,
     may_hide,
@@ -98,6 +101,12 @@ def _check_saga(view: SagaView, record: Record) -> None:
             raise FoldError("a committed saga is not unwound")
         case Committed() if view.unwinding:
             raise FoldError("a saga that unwinds is not committed")
+        case CaseResolved() if not any(case.open and case.number == record.case for case in view.cases):
+            raise FoldError(f"case {record.case} is not open")
+        case Closed():
+            for step in view.steps.values():
+                if not is_over(step):
+                    raise FoldError(f"step {step.number} is {step.state}: the saga is not closed")
         case RolledBack():
             for step in view.steps.values():
                 if not is_proven(step):
@@ -328,6 +337,37 @@ def _case_opened(view: SagaView, record: CaseOpened) -> None:
             step.state = "in_doubt"  # nobody can tell whether a neighbour hides it
 
 
+_SETTLED_BY_HAND: dict[str, StepState] = {"undone": "undone", "left": "left_in_place"}
+
+
+def _case_resolved(view: SagaView, record: CaseResolved) -> None:
+    case = next(case for case in view.cases if case.number == record.case)
+    case.open = False
+    case.resolved = record
+    if case.step is None:
+        return
+    step = view.steps[case.step]
+    state = _SETTLED_BY_HAND.get(record.how)
+    if state is not None:
+        _left(view, step.number)
+        step.state = state
+        step.stray = False
+        step.beside = ()
+        step.words = f"by {record.by}: {record.evidence}"
+        for other in view.cases:
+            other.open = other.open and other.step != step.number
+    elif step.state in {"undo_failed", "conflict"}:
+        step.state = "undo_in_doubt" if step.trials and step.state == "undo_failed" else "applied"
+        step.undo_raised = True  # a person says that it may be sent again
+        step.undo_wait = 0
+        step.trials = 0
+
+
+def _closed(view: SagaView, record: Closed) -> None:
+    view.ended = "left_in_place"
+    view.ended_at = record.at
+
+
 def _committing(view: SagaView, _: Committing) -> None:
     view.committing = True
 
@@ -411,4 +451,6 @@ _RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
     Asked: _asked,
     Answered: _answered,
     Permitted: _permitted,
+    CaseResolved: _case_resolved,
+    Closed: _closed,
 }

@@ -284,6 +284,22 @@ class Permitted(msgspec.Struct, frozen=True, array_like=True, tag=25):
     charges: tuple[tuple[str, str], ...]
 
 
+class CaseResolved(msgspec.Struct, frozen=True, array_like=True, tag=28):
+    """A person settled a case: `retry`, `undone` by hand, or `left` in place; `evidence` is in the person's words."""
+
+    case: int
+    at: int
+    by: str
+    how: str
+    evidence: str
+
+
+class Closed(msgspec.Struct, frozen=True, array_like=True, tag=29):
+    """People settled what was left: each step is proven undone, or was left in place on purpose."""
+
+    at: int
+
+
 Record: TypeAlias = (
     Began
     | Adopted
@@ -310,6 +326,8 @@ Record: TypeAlias = (
     | Asked
     | Answered
     | Permitted
+    | CaseResolved
+    | Closed
 )
 
 KINDS: dict[int, type[Any]] = {kind.__struct_config__.tag: kind for kind in get_args(Record)}

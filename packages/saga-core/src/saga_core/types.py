@@ -8,7 +8,7 @@ T = TypeVar("T")
 Co: TypeAlias = Coroutine[Any, Any, T]
 Reversibility: TypeAlias = Literal["read_only", "reversible", "compensable", "irreversible"]
 SagaState: TypeAlias = Literal[
-    "running", "suspended", "committing", "committed", "unwinding", "rolled_back", "needs_human"
+    "running", "suspended", "committing", "committed", "unwinding", "rolled_back", "left_in_place", "needs_human"
 ]
 StepState: TypeAlias = Literal[
     "refused",

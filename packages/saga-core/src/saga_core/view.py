@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from saga_core.answers import Compensation
-    from saga_core.records import Adopted, Answered, Asked, Began, CaseOpened, Intended, Refused
+    from saga_core.records import Adopted, Answered, Asked, Began, CaseOpened, CaseResolved, Intended, Refused
     from saga_core.types import SagaState, StepState
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
@@ -30,6 +30,11 @@ OPEN: frozenset[StepState] = frozenset({"intended", "in_doubt", "undoing", "undo
 def is_proven(step: StepView) -> bool:
     """Tell whether nothing of the step stands in the world; a neighbour undone since can have brought it back."""
     return step.state in PROVEN and not (step.state == "not_landed" and step.beside)
+
+
+def is_over(step: StepView) -> bool:
+    """Tell whether nothing of the step stands in the world, but on purpose."""
+    return is_proven(step) or step.state == "left_in_place"
 
 
 def is_within(path: str, outer: str) -> bool:
@@ -195,7 +200,7 @@ class AskedView:
 class CaseView:
     """Something that a person must settle."""
 
-    __slots__ = ("at", "number", "open", "step", "words")
+    __slots__ = ("at", "number", "open", "resolved", "step", "words")
 
     def __init__(self, record: CaseOpened) -> None:
         self.number = record.case
@@ -203,6 +208,7 @@ class CaseView:
         self.step = record.step
         self.words = record.words
         self.open = True
+        self.resolved: CaseResolved | None = None
 
 
 class ScopeView:
@@ -290,7 +296,7 @@ class SagaView:
     def is_settled(self) -> bool:
         """Nothing is left to do or to find out, for anybody."""
         return (
-            self.ended in {"committed", "rolled_back"}
+            self.ended in {"committed", "rolled_back", "left_in_place"}
             and not any(case.open for case in self.cases)
             and not any(step.state in OPEN for step in self.steps.values())
         )

@@ -18,12 +18,13 @@ COMMANDS = {
     "ls": "list sagas, newest first",
     "show": "tell one saga: every call, every undo, what waits for a person",
     "approvals": "answer for calls that wait for a person",
+    "cases": "settle what only a person can",
     "recover": "settle and undo what dead processes left open (one pass)",
     "gc": "pack the logs of settled sagas, and drop them when their time is over",
     "erase": "leave nothing of a settled saga but its tombstone",
     "verify": "read every log and say which cannot be trusted",
     "backup": "copy a store that is in use",
-    "demo": "watch a rollback, a kill -9 and a refusal change a world and put it back",
+    "demo": "no saga yet? watch a rollback, a kill -9 and a refusal change a world and put it back",
 }
 """Each command is a module of this package, loaded when it is called."""
 
@@ -42,8 +43,6 @@ options of most commands:
 
 exit codes:
   0 ok   1 failed   2 usage   3 not found   4 needs a person   5 conflict   6 log damaged
-
-No saga yet? `saga demo` shows one in five seconds.
 """
 
 
@@ -111,6 +110,7 @@ def exit_of(error: Exception) -> Exit:
     """Return the exit code of one of our errors."""
     from saga_core.errors import (  # noqa: PLC0415 -- help is there without the engine
         ApprovalConflict,
+        CaseConflict,
         LogDamaged,
         NotFound,
         SagaBusy,
@@ -124,4 +124,4 @@ def exit_of(error: Exception) -> Exit:
         return Exit.NEEDS_PERSON
     if isinstance(error, NotFound):
         return Exit.NOT_FOUND
-    return Exit.CONFLICT if isinstance(error, (ApprovalConflict, SagaBusy, StoreBusy)) else Exit.FAILED
+    return Exit.CONFLICT if isinstance(error, (ApprovalConflict, CaseConflict, SagaBusy, StoreBusy)) else Exit.FAILED

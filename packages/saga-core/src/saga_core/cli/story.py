@@ -13,6 +13,8 @@ from saga_core.records import (
     Applied,
     Asked,
     CaseOpened,
+    CaseResolved,
+    Closed,
     Committed,
     Committing,
     Doubted,
@@ -54,8 +56,12 @@ _ENDINGS: dict[type[Record], str] = {
     Committing: "committing: what is unsettled is settled first",
     Committed: "committed",
     RolledBack: "rolled back",
+    Closed: "settled by people: what stands was left in place",
     Parked: "unwinding has done what it could; the rest needs a person",
 }
+
+
+_SETTLED = {"retry": "to be tried again", "undone": "undone by hand", "left": "left in place"}
 
 
 class Event:
@@ -213,6 +219,9 @@ class _Teller:
                 self._add(EVENT, record.at, None, f"unwinding{of} begins: {shown(record.reason)}")
             case CaseOpened():
                 self._note(record.at, record.step, f"case: {shown(record.words)}")
+            case CaseResolved():
+                who = f"by {shown(record.by)}: {shown(record.evidence)}"
+                self._add(EVENT, record.at, None, f"case {record.case} settled, {_SETTLED[record.how]}, {who}")
             case LeftInPlace():
                 self._note(record.at, record.step, f"left in place: {shown(record.why)}")
             case Resent():
@@ -221,7 +230,7 @@ class _Teller:
                 )
             case Suspended():
                 self._add(EVENT, record.at, None, f"suspended: {shown(record.reason)}")
-            case Committing() | Committed() | RolledBack() | Parked():
+            case Committing() | Committed() | RolledBack() | Closed() | Parked():
                 self._add(EVENT, record.at, None, _ENDINGS[type(record)])
             case Noted():  # the one record without a time: its step's effect was under way
                 self._note(self.events[-1].at, record.step, f"noted: {_arguments(record.facts)}")

@@ -20,14 +20,15 @@ WORDS = {
     "committed": "committed",
     "unwinding": "unwinding",
     "rolled_back": "rolled back",
+    "left_in_place": "left in place",
     "needs_human": "needs a person",
     "damaged": "damaged",
     "empty": "empty",
 }
 """The states of sagas, and two in which a log can be found: damaged, and without any record."""
 
-_SHAPES = dict(zip(WORDS, "○⏸◑●◐↩■✖·", strict=True))
-_PLAIN_SHAPES = dict(zip(WORDS, "o=+*~<!x.", strict=True))
+_SHAPES = dict(zip(WORDS, "○⏸◑●◐↩◇■✖·", strict=True))
+_PLAIN_SHAPES = dict(zip(WORDS, "o=+*~<^!x.", strict=True))
 
 
 def sign(state: str) -> str:

@@ -14,6 +14,7 @@ from saga_core.errors import ApprovalPending, CommitUnknown, RollbackIncomplete,
 from saga_core.fold import FoldError
 from saga_core.plan import is_reopened, uncased
 from saga_core.records import (
+    Closed,
     Committed,
     Committing,
     Parked,
@@ -23,7 +24,7 @@ from saga_core.records import (
     UnwindBegan,
 )
 from saga_core.report import report_of, summary
-from saga_core.view import OPEN, PROVEN, is_proven
+from saga_core.view import OPEN, PROVEN, is_over, is_proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -261,7 +262,7 @@ async def finish(io: Io, session: Session, move: Move) -> None:
         open_case(session, left[0], MAY_BE_HIDDEN if left[0].state == "not_landed" else words)
     if view.ended != "committed":  # a commit stays one, whatever is found out after it
         at = session.clock.wall()
-        session.append(RolledBack(at) if all(map(is_proven, view.steps.values())) else Parked(at))
+        session.append(last_word(view, at))
     log.info("saga %s: %s, %s", session.saga_id, view.state, summary(view))
     await io.barrier(session.log, session.written)
     if view.is_settled:
@@ -270,6 +271,14 @@ async def finish(io: Io, session: Session, move: Move) -> None:
         session.log.park("cases")
     else:
         session.log.release()
+
+
+def last_word(view: SagaView, at: int) -> RolledBack | Closed | Parked:
+    """Return the record that tells how far an unwound saga has come."""
+    steps = view.steps.values()
+    if all(map(is_proven, steps)):
+        return RolledBack(at)
+    return Closed(at) if all(map(is_over, steps)) else Parked(at)
 
 
 async def _end_savepoint(io: Io, node: Node, error: BaseException | None, until: int) -> SagaError | None:

@@ -174,7 +174,7 @@ def _ending(reading: Reading, key: str) -> Literal["committed", "rolled_back"]:
         state = fold.fold(reading.records).state
     except fold.FoldError as misfit:
         raise _unsettled(reading.saga, key, f"its records contradict each other: {misfit}") from misfit
-    if state in {"committed", "rolled_back"}:
+    if state in {"committed", "rolled_back", "left_in_place"}:
         return "committed" if state == "committed" else "rolled_back"
     raise _unsettled(reading.saga, key, reading.damage or "its log does not say how it ended")
 

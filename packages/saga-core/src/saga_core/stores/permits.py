@@ -49,6 +49,9 @@ create table if not exists grants (
 create table if not exists permits (
     step text primary key, saga text not null, digest text not null, request text, number integer not null
 ) without rowid;
+create table if not exists claims (
+    place text primary key, person text not null, at integer not null
+) without rowid;
 create unique index if not exists permits_by_request on permits (request) where request is not null;
 create index if not exists permits_of on permits (saga);
 create table if not exists taken (
@@ -169,6 +172,25 @@ class Permits:
         with self._change() as connection:
             connection.execute("update grants set revoked_by = ? where id = ? and revoked_by is null", (by, id_))
             return next(iter(_grants(connection, "where id = ?", id_)), None)
+
+    # Cases
+
+    def claim_case(self, case: str, by: str) -> str:
+        """Note that a person is at a case, and return who is: the first one."""
+        with self._change() as connection:
+            now = _now(connection, self._clock)
+            connection.execute("insert or ignore into claims values (?, ?, ?)", (case, by, now))
+            return connection.execute("select person from claims where place = ?", (case,)).fetchone()[0]
+
+    def release_case(self, case: str) -> None:
+        """Note that nobody is at a case any more."""
+        with self._change() as connection:
+            connection.execute("delete from claims where place = ?", (case,))
+
+    def claims(self) -> dict[str, str]:
+        """Return who is at which case."""
+        with self._look() as connection:
+            return {} if connection is None else dict(connection.execute("select place, person from claims"))
 
     # Dispatch
 

@@ -70,7 +70,9 @@ def every_kind(saga: str) -> list[records.Record]:
         records.Adopted(2, 1, 2, "boot", 18, "there", "recover", b"\x00torn\xff"),
         records.ScopeOpened("1", "", "inner", 3),
         records.ScopeEnded("1", kept=True, at=4),
-        records.Refused(1, 5, "bank.wire", 1, "irreversible", "", "bank.wire#1", "irreversible", "nobody approved it"),
+        records.Refused(
+            1, 5, "bank.wire", 1, "irreversible", "", "bank.wire#1", "irreversible", "nobody approved it", "built in"
+        ),
         intended,
         records.Noted(2, {"intent": "pi_1"}),
         records.Applied(2, 7, value, _REFUND, 8),
@@ -88,6 +90,28 @@ def every_kind(saga: str) -> list[records.Record]:
         records.Suspended(20, "approval"),
         records.Resent(3, 21),
         records.Returned(3, 22),
+        records.Asked(
+            4,
+            23,
+            "r1",
+            "bank.wire",
+            1,
+            "irreversible",
+            "",
+            "bank.wire#2",
+            1,
+            value,
+            "7",
+            "usd",
+            "d1",
+            (("above", "pay.py:3", "too much"),),
+            2,
+            60,
+        ),
+        records.Answered(4, 24, "approved", (("ana", "fine", 24), ("bo", "too", 24)), value),
+        records.Permitted("bank.wire#2", 25, 9, "r1", None, (("ledger", "7"),)),
+        records.CaseResolved(1, 26, "ana", "left", "ticket 4"),
+        records.Closed(27),
     ]
 
 
