@@ -21,7 +21,7 @@ from .value import Record, Unreadable, Value, unpack
 Keys: TypeAlias = Mapping[str, bytes]
 Open: TypeAlias = Callable[[bytes, int, int], bytes]
 
-_BEGAN, _ADOPTED, _COMMITTED = 1, 2, 17
+_BEGAN, _ADOPTED, _COMMITTED, _RELEASED = 1, 2, 17, 27
 _NEWEST = 29
 _PLACES = ("open", "suspended", "cases")
 _SAGA = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
@@ -210,8 +210,8 @@ def _damage_behind(data: bytes, log: Log, frames: list[Head], boot: str) -> str 
     if (log.owner[0] if log.owner else log.header.boot) == boot:
         fits = _is_cut_frame(data, tail, salt, len(frames))
         return None if fits else f"what stands at {tail} was not left by a process that was killed"
-    if any(head.kind == _COMMITTED for head in behind) or _may_be_commit(data[log.end :], salt):
-        return f"a commit stands at {log.end} or behind it"
+    if any(head.kind in {_COMMITTED, _RELEASED} for head in behind) or _may_go_forward(data[log.end :], salt):
+        return f"a commit or a released hold stands at {log.end} or behind it"
     return None
 
 
@@ -230,10 +230,13 @@ def _is_cut_frame(data: bytes, at: int, salt: bytes, number: int) -> bool:
     return head is not None and head.number == number and head.end > len(data)
 
 
-def _may_be_commit(frame: bytes, salt: bytes) -> bool:
-    kind = _COMMITTED.to_bytes(2, "little")
-    own = crc32(frame[:2] + kind + frame[4:24], crc32(salt)).to_bytes(4, "little")
-    return frame[2:4] == kind or frame[24:28] == own or frame[_HEAD.size : _HEAD.size + 2] == b"\x92\x11"
+def _may_go_forward(frame: bytes, salt: bytes) -> bool:
+    for number, begin in ((_COMMITTED, b"\x92\x11"), (_RELEASED, b"\x95\x1b")):
+        kind = number.to_bytes(2, "little")
+        own = crc32(frame[:2] + kind + frame[4:24], crc32(salt)).to_bytes(4, "little")
+        if frame[2:4] == kind or frame[24:28] == own or frame[_HEAD.size : _HEAD.size + 2] == begin:
+            return True
+    return False
 
 
 def _opener(header: Header, keys: Keys) -> Open:

@@ -21,6 +21,7 @@ from saga_core import (
     current_saga,
     current_step,
     inverse,
+    irreversible,
     open_store,
     saga_scope,
 )
@@ -54,6 +55,13 @@ def put(item: str, more: dict[str, Any] | None = None) -> str:
 def undo_put(call: Call[str]) -> Compensation:
     """Name what to take back."""
     return take_back.bind(item=call.result)
+
+
+@irreversible("mail.send", hold=True)
+def mail(to: str) -> None:
+    """Send, or not, nobody can tell."""
+    if to == "refused":
+        raise Hallucination
 
 
 @compensable("ledger.put_async")
@@ -90,6 +98,13 @@ def finished() -> None:
         with saga_scope("waiting", store=STORE, key="k") as saga:
             put(BIG)
             saga.suspend(f"until {day}")
+    with saga_scope("held", store=STORE):
+        mail("ana")
+        with suppress(Hallucination), saga_scope("dropped"):
+            mail("never")
+            raise Hallucination
+        mail("refused")
+        mail("waits")
     with suppress(Hallucination), saga_scope("in doubt", store=STORE):
         put("refused")
 

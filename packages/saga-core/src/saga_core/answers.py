@@ -97,3 +97,15 @@ class Receipt:
         self.id = id
         self.action = action
         self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Receipt) and (self.id, self.action) == (other.id, other.action)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.action))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<receipt {self.id} of {self.action!r}: staged, not done>"

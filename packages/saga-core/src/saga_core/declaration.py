@@ -183,6 +183,11 @@ class Declaration:
         self.tier: Tier = tier
         self.outside = outside
         self.hold = hold
+        if hold and hide:
+            raise DeclarationError(
+                f"{what}: it is held, and hide= keeps out of the log what it needs when it is sent",
+                next="pass a reference under which the function finds the value, and let it look there",
+            )
         self.is_simple = False
         if undo is not None:
             self.set_undo(undo)
@@ -200,8 +205,9 @@ class Declaration:
         """Declare the undo.
 
         Raises:
-            DeclarationError: It is asynchronous, or names an argument that the log does not hold.
+            DeclarationError: It is asynchronous, or names an argument that the log does not hold, or nothing is undone.
         """
+        self._refuse_held("undo", "is dropped when the run fails, and nothing undoes it behind the commit")
         if inspect.iscoroutinefunction(fn):
             raise DeclarationError(
                 f"action {self.name!r}: its undo is asynchronous",
@@ -218,7 +224,12 @@ class Declaration:
         self._sum_up()
 
     def set_capture(self, fn: Callable[[Attempt], Any]) -> None:
-        """Declare what is read before the effect."""
+        """Declare what is read before the effect.
+
+        Raises:
+            DeclarationError: The action is held.
+        """
+        self._refuse_held("capture", "is not undone, so nothing has to be read before it")
         self.capture = fn
         self._sum_up()
 
@@ -226,6 +237,13 @@ class Declaration:
         """Declare how missing arguments are read before the gate."""
         self.prepare = fn
         self._sum_up()
+
+    def _refuse_held(self, part: str, why: str) -> None:
+        if self.hold:
+            raise DeclarationError(
+                f"action {self.name!r} is held and {why}: it takes no {part}",
+                next=f"leave the {part} away, or declare the action as compensable",
+            )
 
     def _sum_up(self) -> None:
         reads = (self.capture, self.resource, self.keyed_undo, self.prepare, self.money)
@@ -279,6 +297,14 @@ class Declaration:
     ) -> Attempt:
         """Return an attempt as capture and probe see it: everything from the bytes that the log holds."""
         return Attempt(self.name, self.version, args, key, at, captured, notes, self._restored)
+
+    def recorded(self, step: StepView) -> dict[str, Any]:
+        """Return a step's recorded arguments in the annotated types, as the function takes them.
+
+        Raises:
+            TypeError: They do not fit the function any more.
+        """
+        return self.signature.convert(thaw(step.args))
 
     def _restored(self, args: Raw) -> dict[str, Any]:
         recorded: dict[str, Any] = thaw(args)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from saga_core.records import (
+    EMPTY,
     Adopted,
     Answered,
     Applied,
@@ -20,6 +23,7 @@ from saga_core.records import (
     Committed,
     Committing,
     Doubted,
+    Held,
     Intended,
     LeftInPlace,
     Missed,
@@ -28,6 +32,7 @@ from saga_core.records import (
     Permitted,
     Record,
     Refused,
+    Released,
     Resent,
     Returned,
     RolledBack,
@@ -87,7 +92,9 @@ def check(view: SagaView, record: Record) -> None:
         if step is None or step.state not in allowed:
             state = "unknown" if step is None else step.state
             raise FoldError(f"a {kind.__name__} record cannot follow: step {fields.step} is {state}")
-    elif kind is not Intended:
+        if kind is Released and (not step.is_hold or step.is_dropped or view.ended != "committed"):
+            raise FoldError(f"step {fields.step} is released, and is no hold of a committed saga")
+    elif kind is not Intended and kind is not Held:
         _check_saga(view, record)
     elif fields.step in view.steps:
         raise FoldError(f"step {fields.step} is there already")
@@ -209,6 +216,46 @@ def _intended(view: SagaView, record: Intended) -> None:
     view.running.add(number)
 
 
+def _held(view: SagaView, record: Held) -> None:
+    intent = Intended(
+        record.step,
+        record.at,
+        record.action,
+        record.version,
+        record.reversibility,
+        record.scope,
+        record.position,
+        record.attempt,
+        record.parent,
+        record.args,
+        record.asked,
+        EMPTY,
+        record.tier,
+        record.lands_within,
+        record.resource,
+        record.amount,
+        record.currency,
+    )
+    step = StepView(intent)
+    step.state = "held"
+    step.is_hold = True
+    view.waiting.pop(record.position, None)
+    view.steps[record.step] = view.positions[record.position] = step
+
+
+def _released(view: SagaView, record: Released) -> None:
+    step = view.steps[record.step]
+    if step.attempt != record.attempt:
+        step.intent = msgspec.structs.replace(step.intent, attempt=record.attempt)
+        step.released_at = None
+    if step.released_at is None:
+        step.released_at = record.at
+    step.state = "intended"
+    step.trials = record.trial
+    view.in_doubt.discard(step.number)
+    view.running.add(step.number)
+
+
 def _noted(view: SagaView, record: Noted) -> None:
     step = view.steps[record.step]
     step.notes = {**step.notes, **record.facts}
@@ -263,6 +310,7 @@ def _doubted(view: SagaView, record: Doubted) -> None:
 def _missed(view: SagaView, record: Missed) -> None:
     step = view.steps[record.step]
     _left(view, record.step)
+    step.is_dropped = step.state == "held"
     step.state = "not_landed"
     step.words = record.why
     step.beside = record.beside
@@ -356,6 +404,11 @@ def _case_resolved(view: SagaView, record: CaseResolved) -> None:
         step.words = f"by {record.by}: {record.evidence}"
         for other in view.cases:
             other.open = other.open and other.step != step.number
+    elif step.is_hold:
+        step.trials = 0
+        if step.state == "in_doubt":  # a person says that it may be sent, under the key that it was sent with
+            _left(view, step.number)
+            step.state = "held"
     elif step.state in {"undo_failed", "conflict"}:
         step.state = "undo_in_doubt" if step.trials and step.state == "undo_failed" else "applied"
         step.undo_raised = True  # a person says that it may be sent again
@@ -417,7 +470,8 @@ def _returned(view: SagaView, record: Returned) -> None:
 _ALLOWED: dict[type[Any], frozenset[StepState]] = {
     Applied: frozenset({"intended", "in_doubt", "not_landed"}),
     Doubted: frozenset({"intended", "in_doubt"}),
-    Missed: frozenset({"intended", "in_doubt", "not_landed"}),
+    Missed: frozenset({"intended", "in_doubt", "not_landed", "held"}),
+    Released: frozenset({"held", "in_doubt", "not_landed"}),
     Resent: frozenset({"in_doubt"}),
     Returned: frozenset({"applied"}),
     UndoIntended: frozenset({"applied", "undo_in_doubt", "undo_failed", "in_doubt"}),
@@ -451,6 +505,8 @@ _RULES: dict[type[Any], Callable[[SagaView, Any], None]] = {
     Asked: _asked,
     Answered: _answered,
     Permitted: _permitted,
+    Held: _held,
+    Released: _released,
     CaseResolved: _case_resolved,
     Closed: _closed,
 }

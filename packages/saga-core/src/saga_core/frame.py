@@ -14,7 +14,7 @@ from zlib import crc32
 import msgspec
 
 from saga_core import codec
-from saga_core.records import ADOPTED_KIND, COMMITTED_KIND, Adopted, Committed
+from saga_core.records import ADOPTED_KIND, COMMITTED_KIND, RELEASED_KIND, Adopted, Committed, Released
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,11 @@ FILE_HEADER = _FILE.size + _CRC.size
 FRAME_HEADER = _HEAD.size + _SUMS.size
 """Bytes of a frame's header, its two checksums included: what a frame takes beside its payload."""
 
-_COMMITTED_START = codec.encode(Committed(0))[:2]
+_FORWARD = {
+    COMMITTED_KIND: codec.encode(Committed(0))[:2],
+    RELEASED_KIND: codec.encode(Released(0, 0, 1, 1))[:2],
+}
+"""How the records begin behind which a saga only goes forward."""
 _MARK = b"\xc1"  # the one byte that msgpack never writes
 
 
@@ -241,18 +245,21 @@ def _is_cut(data: bytes, offset: int, seal: Seal, seq: int) -> bool:
     return head is not None and head.seq == seq and left < FRAME_HEADER + head.length
 
 
-def _looks_committed(data: bytes, offset: int, seal: Seal) -> bool:
-    """Tell whether a bad frame was a commit record: one flaw in its head or its payload leaves it recognisable.
+def _looks_forward(data: bytes, offset: int, seal: Seal) -> bool:
+    """Tell whether a bad frame was a commit record or a released hold: one flaw leaves it recognisable.
 
     A flaw in the kind leaves a checksum that fits this kind; of an encrypted log, nothing else would tell.
     """
     head = data[offset : offset + _HEAD.size]
-    kind = COMMITTED_KIND.to_bytes(2, "little")
     own = data[offset + _HEAD.size : offset + _HEAD.size + _CRC.size]
     payload = data[offset + FRAME_HEADER : offset + FRAME_HEADER + 2]
-    if head[2:4] == kind or payload == _COMMITTED_START:
-        return True
-    return own == _CRC.pack(crc32(head[:2] + kind + head[4:], seal.seed))
+    for number, start in _FORWARD.items():
+        kind = number.to_bytes(2, "little")
+        if head[2:4] == kind or payload == start:
+            return True
+        if own == _CRC.pack(crc32(head[:2] + kind + head[4:], seal.seed)):
+            return True
+    return False
 
 
 def _judge_tail(
@@ -280,8 +287,8 @@ def _judge_tail(
         if _is_cut(data, bad[0], seal, bad[1]):
             return None
         return f"damaged at offset {offset}: record {seq} is unreadable, and the machine has not restarted since"
-    if _looks_committed(data, offset, seal) or any(head.kind == COMMITTED_KIND for head in behind):
-        return f"damaged at offset {offset}: record {seq} is unreadable, and a commit record stands there or behind it"
+    if _looks_forward(data, offset, seal) or any(head.kind in _FORWARD for head in behind):
+        return f"damaged at offset {offset}: record {seq} is unreadable, and a commit or a released hold stands there"
     return None
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from saga_core import registry
+from saga_core.clock import SECOND
 from saga_core.view import OPEN, PROVEN, is_proven
+
+KEY_LIFE = 24 * 3600 * SECOND
+"""For how long a remote is taken to know an idempotency key: a held effect is sent again under its own only so long."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,9 +25,11 @@ MAX_TRIALS = 6
 
 _UNDO_AHEAD = frozenset({"applied", "undoing", "undo_in_doubt", "undo_pending"})
 
+_UNSETTLED = frozenset({"intended", "in_doubt", "undoing", "undo_in_doubt", "undo_pending", "undo_failed", "conflict"})
+
 _STUCK: frozenset[StepState] = frozenset({"conflict", "undo_failed"})
 
-MoveKind = Literal["ask", "undo", "undo_unasked", "ask_undo", "observe", "case", "wait", "done"]
+MoveKind = Literal["ask", "undo", "undo_unasked", "ask_undo", "observe", "drop", "send", "case", "wait", "done"]
 
 
 class Move(NamedTuple):
@@ -31,7 +37,8 @@ class Move(NamedTuple):
 
     Attributes:
         kind: `ask` whether a step landed, `undo` it, `undo_unasked` by its keyed inverse although nobody knows whether
-            it landed, `ask_undo` whether an undo landed, `observe` a pending undo, open a `case`, `wait` until `due`
+            it landed, `ask_undo` whether an undo landed, `observe` a pending undo, `drop` a hold of what is
+            undone, `send` a held effect of what is committed, open a `case`, `wait` until `due`
             (nanoseconds since boot; None: until a running effect ends) or `done`.
         step: The step concerned.
         words: For a case, what a person must know.
@@ -69,7 +76,9 @@ def unmet(view: SagaView) -> list[str]:
     """Return, in words, the handlers that the saga's pending work needs and this process lacks."""
     lacking: list[str] = []
     for step in view.steps.values():
-        if step.state in {"intended", "in_doubt"}:
+        if step.is_hold:
+            lacking += _unsendable(view, step)
+        elif step.state in {"intended", "in_doubt"}:
             declared = declaration_of(step)
             if declared is None:
                 lacking.append(f"action {step.action!r}")
@@ -78,6 +87,25 @@ def unmet(view: SagaView) -> list[str]:
         elif step.undo is not None and view.ended != "committed" and step.state in _UNDO_AHEAD:
             lacking += _misfit(step.undo)
     return sorted(set(lacking))
+
+
+def _unsendable(view: SagaView, step: StepView) -> list[str]:
+    if view.ended != "committed" or not (step.is_unsent or step.state in {"intended", "in_doubt"}):
+        return []
+    why = unfit(step)
+    return [] if why is None else [f"action {step.action!r} ({why})"]
+
+
+def unfit(step: StepView) -> str | None:
+    """Return why a held effect cannot be sent by this process; None where it can."""
+    declared = declaration_of(step)
+    if declared is None or not declared.hold:
+        return "is not registered" if declared is None else "is not declared as held here"
+    try:
+        declared.recorded(step)
+    except TypeError as misfit:
+        return str(misfit)
+    return None
 
 
 def _misfit(undo: Compensation) -> list[str]:
@@ -92,6 +120,7 @@ def next_move(
     """Decide the next move.
 
     Steps are taken newest outcome first. A step that cannot be settled now holds up only steps of its own resource.
+    Behind a commit, once nothing is in doubt, the held effects are sent, oldest first.
 
     Args:
         view: The saga.
@@ -127,7 +156,44 @@ def next_move(
                 due = move.due if due is None else min(due, move.due)
     if waiting and (due is not None or view.running):
         return Move("wait", due=due)
-    return Move("done")
+    return _forward(view, up, wall, asked)
+
+
+def _forward(view: SagaView, up: int, wall: int, asked: Mapping[int, int]) -> Move:
+    """Return what is to be done about the first held effect of a committed saga that is not settled yet.
+
+    Whatever a person has to settle comes before it: it may be what the effect would tell of.
+    """
+    if view.ended != "committed" or view.open_cases:
+        return Move("done")
+    for step in view.steps.values():
+        if not step.is_hold and step.state in OPEN:
+            return Move("done")
+    first = next((s for s in view.steps.values() if s.is_unsent or (s.is_hold and s.state in OPEN)), None)
+    if first is None:
+        return Move("done")
+    if first.number in view.running:
+        return Move("wait")
+    if first.state == "in_doubt":
+        return _doubted_hold(first, up, wall, asked)
+    if first.trials >= MAX_TRIALS:
+        return Move("case", first, f"it was tried {first.trials} times and did not land: {first.words}")
+    return _when(asked.get(first.number, 0), up, Move("send", first))
+
+
+def _doubted_hold(step: StepView, up: int, wall: int, asked: Mapping[int, int]) -> Move:
+    declared = declaration_of(step)
+    if declared is None:
+        return Move("case", step, "it may have landed, and its action is not registered here")
+    may_repeat = declared.replay and step.trials < MAX_TRIALS and wall - (step.released_at or 0) < KEY_LIFE
+    due = asked.get(step.number, 0)
+    if declared.probe is not None and not (may_repeat and step.number in asked):
+        return _when(due, up, Move("ask", step))
+    if may_repeat:
+        return _when(due, up, Move("send", step))
+    if declared.replay:
+        return Move("case", step, f"it may have landed, and was sent {step.trials} times under its key: {step.error}")
+    return Move("case", step, "it may have landed, and nothing is declared that could ask")
 
 
 def _pending(view: SagaView, within: Callable[[StepView], bool]) -> Iterable[StepView]:
@@ -136,8 +202,8 @@ def _pending(view: SagaView, within: Callable[[StepView], bool]) -> Iterable[Ste
         for step in view.steps.values()
         if within(step)
         and (
-            step.state
-            in {"intended", "in_doubt", "undoing", "undo_in_doubt", "undo_pending", "undo_failed", "conflict"}
+            (step.state in _UNSETTLED and not step.is_hold)
+            or (step.state == "held" and view.is_doomed(step))
             or (step.state == "applied" and view.is_doomed(step))
             or is_reopened(view, step)
         )
@@ -174,6 +240,8 @@ def _move(view: SagaView, step: StepView, up: int, wall: int, asked: Mapping[int
     match step.state:
         case "in_doubt" | "not_landed":
             return _settle(view, step, up, asked)
+        case "held":
+            return Move("drop", step)
         case "applied":
             return _undo(step, wall)
         case "undo_in_doubt":

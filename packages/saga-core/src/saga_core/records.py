@@ -284,6 +284,39 @@ class Permitted(msgspec.Struct, frozen=True, array_like=True, tag=25):
     charges: tuple[tuple[str, str], ...]
 
 
+class Held(msgspec.Struct, frozen=True, array_like=True, tag=26):
+    """An irreversible call is staged: nothing of it happens before the commit, whose barrier makes this durable too."""
+
+    step: int
+    at: int
+    action: str
+    version: int
+    reversibility: str
+    scope: str
+    position: str
+    attempt: int
+    parent: int | None
+    args: Raw
+    asked: Raw
+    tier: str
+    lands_within: int
+    resource: str | None = None
+    amount: str | None = None
+    currency: str | None = None
+
+
+class Released(msgspec.Struct, frozen=True, array_like=True, tag=27):
+    """A held effect is about to start, behind the commit; durable before it does.
+
+    `attempt` rises only after a proof that the one before did not land; `trial` counts the sends.
+    """
+
+    step: int
+    at: int
+    attempt: int
+    trial: int
+
+
 class CaseResolved(msgspec.Struct, frozen=True, array_like=True, tag=28):
     """A person settled a case: `retry`, `undone` by hand, or `left` in place; `evidence` is in the person's words."""
 
@@ -326,6 +359,8 @@ Record: TypeAlias = (
     | Asked
     | Answered
     | Permitted
+    | Held
+    | Released
     | CaseResolved
     | Closed
 )
@@ -335,3 +370,4 @@ KINDS: dict[int, type[Any]] = {kind.__struct_config__.tag: kind for kind in get_
 
 ADOPTED_KIND = 2
 COMMITTED_KIND = 17
+RELEASED_KIND = 27

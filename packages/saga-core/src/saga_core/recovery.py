@@ -207,11 +207,11 @@ def _not_now(view: SagaView, terms: Terms) -> tuple[Outcome, str] | None:
     lacking = unmet(view)
     if lacking:
         return "no_handler", f"not registered here: {', '.join(lacking)}; import the module that declares it"
-    if view.began.key is not None and not view.unwinding:
+    if view.began.key is not None and not view.unwinding and view.ended != "committed":
         left = terms.grace.total_seconds() - (terms.clock.wall() - view.last_at) / _SECOND
         if left > 0:
             return "not_due", f"whoever has its key {view.began.key!r} may resume it; due in {left:.0f} s"
-    if view.unwinding and move.kind == "wait" and move.due is not None:
+    if (view.unwinding or view.ended == "committed") and move.kind == "wait" and move.due is not None:
         left = (move.due - terms.clock.up()) / _SECOND
         if left > terms.wait.total_seconds():
             return "waiting", f"due in {left:.0f} s; {summary(view)}"

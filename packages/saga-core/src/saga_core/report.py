@@ -78,7 +78,7 @@ def report_of(view: SagaView) -> Report:
             step.state,
             None if step.amount is None else Decimal(step.amount),
             step.currency,
-            f"{step.number}. {step.action}: {_words(step)}",
+            f"{step.number}. {step.action}: {_words(view, step)}",
         )
         for step in view.steps.values()
     ]
@@ -107,10 +107,37 @@ def report_of(view: SagaView) -> Report:
 
 def is_clean(view: SagaView) -> bool:
     """Tell whether the saga ended with every step proven and nothing left for anybody."""
-    return view.is_settled and not any(step.state in _UNSURE for step in view.steps.values())
+    steps = view.steps.values()
+    is_sent = all(step.state == "applied" or step.is_dropped for step in steps if step.is_hold)
+    return view.is_settled and is_sent and not any(step.state in _UNSURE for step in steps)
 
 
-def _words(step: StepView) -> str:
+def _words(view: SagaView, step: StepView) -> str:
+    return _hold_words(view, step) if step.is_hold else _step_words(step)
+
+
+def _hold_words(view: SagaView, step: StepView) -> str:
+    if step.is_dropped:
+        return f"did not happen ({step.words})"
+    if view.ended != "committed":
+        return "held: staged, not done; it happens when the run commits"
+    later = "; it waits for a person to settle a case" if view.open_cases else "; it is the run's to send, and still is"
+    match step.state:
+        case "held":
+            return f"held: the run committed, and it was not sent yet{later}"
+        case "not_landed":
+            return f"held: sent, and did not land ({step.words}){later}"
+        case "intended":
+            return "held: being sent, or cut off before its outcome was known"
+        case "in_doubt":
+            return f"held: sent, in doubt, it may have landed{f' ({step.error})' if step.error else ''}"
+        case "applied":
+            return "held, sent after the commit"
+        case _:
+            return _step_words(step)
+
+
+def _step_words(step: StepView) -> str:
     match step.state:
         case "intended":
             return "running, or cut off before its outcome was known"
@@ -142,14 +169,29 @@ def _words(step: StepView) -> str:
 
 def summary(view: SagaView) -> str:
     """Return one line: what was undone and what was not."""
-    steps = list(view.steps.values())
+    steps = [step for step in view.steps.values() if not step.is_hold]
     undone = sum(step.state == "undone" for step in steps)
     unsure = sum(step.state in _UNSURE for step in steps)
     stands = sum(step.state in _STANDS for step in steps)
     parts = [f"{undone} of {undone + stands + unsure} effects undone"]
     if unsure:
         parts.append(f"{unsure} still to be settled")
+    parts += _holds(view)
     cases = len(view.open_cases)
     if cases:
         parts.append(f"{cases} for a person")
     return ", ".join(parts)
+
+
+def _holds(view: SagaView) -> list[str]:
+    """Return what became of the held effects: sent, in doubt, waiting, dropped."""
+    held = [step for step in view.steps.values() if step.is_hold]
+    kept = [step for step in held if not step.is_dropped]
+    words: list[str] = []
+    if kept and view.ended != "committed":
+        words.append(f"{len(kept)} held until the commit")
+    elif kept:
+        words.append(f"{sum(step.state == 'applied' for step in kept)} of {len(kept)} held effects sent")
+    if len(held) > len(kept):
+        words.append(f"{len(held) - len(kept)} held effects dropped, never sent")
+    return words

@@ -74,6 +74,9 @@ class StepView:
     undo_wait: int = 0
     undo_ref: str | None = None
     words: str = ""
+    is_hold: bool = False
+    is_dropped: bool = False
+    released_at: int | None = None
 
     def __init__(self, intent: Intended) -> None:
         self.intent = intent
@@ -150,6 +153,11 @@ class StepView:
     @property
     def keyed_undo(self) -> Compensation | None:
         return self.intent.keyed_undo
+
+    @property
+    def is_unsent(self) -> bool:
+        """It is held, and nothing of it stands: it is sent once the saga is committed."""
+        return self.is_hold and not self.is_dropped and self.state in {"held", "not_landed"}
 
     def overlap(self, number: int) -> None:
         """Note that another step ran, or was in doubt, while this one was begun, or the other way round."""
@@ -298,7 +306,7 @@ class SagaView:
         return (
             self.ended in {"committed", "rolled_back", "left_in_place"}
             and not any(case.open for case in self.cases)
-            and not any(step.state in OPEN for step in self.steps.values())
+            and not any(step.state in OPEN or step.is_unsent for step in self.steps.values())
         )
 
     @property

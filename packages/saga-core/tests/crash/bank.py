@@ -18,6 +18,7 @@ from saga_core import (
     compensable,
     current_step,
     inverse,
+    irreversible,
 )
 
 from .. import ledger  # noqa: TID252 -- scripts and tests find the one ledger beside them
@@ -199,6 +200,16 @@ charge_slow.undo(undo_charge)
 charge_slow.probe(_landed)
 
 
+def _mail(amount: int) -> None:
+    _charge(amount)
+
+
+mail = irreversible("bank.mail", hold=True, lands_within=LANDS_WITHIN)(_mail)
+mail.probe(_landed)
+mail_replayed = irreversible("bank.mail_replayed", hold=True, replay=True)(_mail)
+mail_blind = irreversible("bank.mail_blind", hold=True)(_mail)
+
+
 async def _ask(request: dict[str, Any]) -> dict[str, Any]:
     """Ask the ledger from a loop, cancellable at any await."""
     import asyncio  # noqa: PLC0415 -- hundreds of processes here never need it
@@ -256,6 +267,21 @@ def undo_charge_async(call: Call[dict[str, Any]]) -> Compensation:
 async def charge_async_landed(attempt: Attempt) -> Landed[Any] | NotLanded:
     return await _find_async(attempt.key)
 
+
+@irreversible("bank.mail_async", hold=True, lands_within=LANDS_WITHIN)
+async def mail_async(amount: int) -> None:
+    named = FUSE.count("charge")
+    FUSE.pass_by(f"{named} before")
+    await _ask({"do": "charge", "key": current_step().key, "amount": amount})
+    FUSE.pass_by(f"{named} after")
+
+
+@mail_async.probe
+async def mail_async_landed(attempt: Attempt) -> Landed[Any] | NotLanded:
+    return await _find_async(attempt.key)
+
+
+MAILS = {"probed": mail, "replayed": mail_replayed, "blind": mail_blind}
 
 CHARGES = {
     "probed": charge,

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from saga_core.engine.session import Session
-from saga_core.records import Intended
+from saga_core.records import Intended, Released
 from saga_core.stores import boot, lock
 from saga_core.stores.log import FileLog
 from saga_core.view import StepView
@@ -26,6 +26,16 @@ def no_intent() -> None:
 
     def skipping(log: FileLog, record: Record) -> int:
         return log.durable if isinstance(record, Intended) else append(log, record)
+
+    replace(FileLog, append=skipping)
+
+
+def no_release() -> None:
+    """It reaches the state and not the file that a held effect is about to be sent."""
+    append = FileLog.append
+
+    def skipping(log: FileLog, record: Record) -> int:
+        return log.durable if isinstance(record, Released) else append(log, record)
 
     replace(FileLog, append=skipping)
 
@@ -75,4 +85,4 @@ def _nothing(*_: Any) -> None:
     return None
 
 
-FAULTS = {one.__name__: one for one in (no_intent, no_barrier, hasty, fresh_keys, no_lock, other_boot)}
+FAULTS = {one.__name__: one for one in (no_intent, no_release, no_barrier, hasty, fresh_keys, no_lock, other_boot)}

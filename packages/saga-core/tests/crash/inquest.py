@@ -27,7 +27,8 @@ class Body(NamedTuple):
     Attributes:
         state: Its state.
         is_settled: Nothing is left to do.
-        cased: Amounts of the steps that an open case names; None where the log may not be read.
+        cased: Amounts of the steps that an open case names, and of the held ones that wait for it; None where the log
+            may not be read.
     """
 
     state: str
@@ -54,7 +55,8 @@ class Inquest:
             view = fold.fold(reading.records)
             assert view.began is not None
             cases = {case.step for case in view.open_cases}
-            amounts = frozenset(_amount(step) for step in view.steps.values() if step.number in cases)
+            waits = {step.number for step in view.steps.values() if cases and step.is_unsent}
+            amounts = frozenset(_amount(step) for step in view.steps.values() if step.number in cases | waits)
             body = Body(view.state, view.is_settled, None if reading.damage else amounts)
             bodies[int(view.began.tags["base"])].append(body)
         store.close()

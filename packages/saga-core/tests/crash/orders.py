@@ -24,6 +24,9 @@ Plan = Literal[
     "nested",
     "contending",
     "relieved",
+    "holding",
+    "holding_async",
+    "unholding",
 ]
 
 KEPT: dict[str, frozenset[int]] = {
@@ -36,6 +39,8 @@ KEPT: dict[str, frozenset[int]] = {
     "straying": frozenset(),
     "nested": frozenset(),
     "relieved": frozenset(),
+    "holding": frozenset({1, 2, 3}),
+    "unholding": frozenset(),
 }
 """Which of a plan's charges stand once it has committed."""
 

@@ -134,6 +134,31 @@ class Run:
             self._note(charge.at("first")(self._first))
             self._note(charge.at("second")(self._second))
 
+    def holding(self) -> None:
+        """Charge, and hold two mails, the second one in a savepoint, until the commit."""
+        mail = bank.MAILS[self._orders.remote]
+        with self.scope() as self.saga:
+            self._note(bank.charge(self._first))
+            mail(self._second)
+            with saga_scope("inner"):
+                mail(self._second + 1)
+            if self._orders.plan == "unholding":
+                raise Hallucinated
+
+    unholding = holding
+
+    def holding_async(self) -> None:
+        """Do the same on a loop."""
+
+        async def run() -> None:
+            async with self.scope() as self.saga:
+                self._note(await bank.charge_async(self._first))
+                await bank.mail_async(self._second)
+                async with saga_scope("inner"):
+                    await bank.mail_async(self._second + 1)
+
+        self._run(run())
+
     def suspending(self) -> None:
         """Charge once, and let the saga wait."""
         with self.scope() as saga:

@@ -7,12 +7,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
-from saga_core import ids
+from saga_core import ids, plan
 from saga_core.declaration import Declaration
 from saga_core.engine import ending, landing, scope
 from saga_core.engine.io import ASYNC, AsyncIo
 from saga_core.engine.session import Session
-from saga_core.records import Adopted, Committed, Intended, UndoIntended
+from saga_core.plan import Move
+from saga_core.records import Adopted, Committed, Intended, Released, UndoIntended
 
 from .host import ProcessLog, ProcessStore
 
@@ -87,6 +88,17 @@ def _prove(self: Declaration, error: BaseException) -> bool:
     return True
 
 
+def _again(step: Any, *_: object) -> Move:
+    """Send a held effect in doubt again, whatever is declared."""
+    return Move("send", step)
+
+
+def _forward(view: Any, *_: object) -> Move:
+    """Send held effects whatever is in doubt."""
+    first = next((step for step in view.steps.values() if step.is_unsent and view.ended == "committed"), None)
+    return Move("done") if first is None or view.running else Move("send", first)
+
+
 class Fault(NamedTuple):
     """What is replaced, and what the oracle says of it in the end."""
 
@@ -113,6 +125,13 @@ FAULTS = {
     ),
     "an undo does not wait for its intent": Fault(
         ((AsyncIo, "barrier", _impatient(UndoIntended)),), "of which the disk knows nothing"
+    ),
+    "a held effect does not wait for its release": Fault(
+        ((AsyncIo, "barrier", _impatient(Released)),), "of which the disk knows nothing"
+    ),
+    "a held effect in doubt is sent again": Fault(((plan, "_doubted_hold", _again),), "a held effect was sent twice"),
+    "held effects are sent whatever is in doubt": Fault(
+        ((plan, "_forward", _forward),), "although something is in doubt"
     ),
     "a commit is acknowledged before it is on the disk": Fault(
         ((AsyncIo, "barrier", _impatient(Committed)),), "was told to be committed"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from saga_core import codec, ids
 from saga_core.errors import StoreError
 from saga_core.fold import fold
-from saga_core.records import Committed, Intended, UndoIntended
+from saga_core.records import Committed, Held, Intended, Released, UndoIntended
 from saga_core.stores.memory import MemoryStore
+from saga_core.view import OPEN
 
 from .loop import PROCESS, Process
 
@@ -123,12 +124,28 @@ class Host:
 
     def knows_durably(self, saga: str, key: str) -> bool:
         """Tell whether the intent of an attempt, or of its undo, would survive a loss of power now."""
+        positions: dict[int, str] = {}
         for record in self.records(saga, durable=True):
             if isinstance(record, UndoIntended) and record.key == key:
+                return True
+            if isinstance(record, Held):
+                positions[record.step] = record.position
+            if isinstance(record, Released) and (
+                ids.step_key(saga, positions[record.step], "do", record.attempt) == key
+            ):
                 return True
             if isinstance(record, Intended) and ids.step_key(saga, record.position, "do", record.attempt) == key:
                 return True
         return False
+
+    def forbids_mail(self, saga: str) -> str | None:
+        """Return why no held effect of a saga may be sent now."""
+        if fold(self.records(saga, durable=True)).ended != "committed":
+            return "no commit is on the disk"
+        view = self.view(saga)
+        if view.open_cases or any(step.state in OPEN and not step.is_hold for step in view.steps.values()):
+            return "something is in doubt"
+        return None
 
     def fails(self) -> bool:
         """Tell whether the disk fails now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from saga_core import ids
+from saga_core import codec, ids
 from saga_core.plan import uncased
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ def judge(host: Host, remote: Remote) -> list[str]:
         problems += [f"step {step.number} is {step.state}, and nobody is told" for step in uncased(view)]
         for step in view.steps.values():
             key = ids.step_key(saga, step.position, "do", step.attempt)
+            if step.is_hold:
+                has_landed = key in remote.mails[codec.thaw(step.args)["item"]]
+                problems += [
+                    f"{saga} step {step.number}: {what}" for what in _wrong_hold(view, step, has_landed=has_landed)
+                ]
+                continue
             known.add(key)
             made = remote.charges.get(remote.made.get(key, ""))
             problems += [f"{saga} step {step.number} {step.action}: {what}" for what in _wrong(view, step, made)]
@@ -34,6 +40,14 @@ def judge(host: Host, remote: Remote) -> list[str]:
         f"{made.id} landed without a trace in a log" for made in remote.charges.values() if made.key not in known
     ]
     return problems
+
+
+def _wrong_hold(view: SagaView, step: StepView, *, has_landed: bool) -> list[str]:
+    if step.state == "applied":
+        return [] if has_landed else ["a held effect counts as sent and never landed"]
+    if has_landed and not any(case.step == step.number for case in view.open_cases):
+        return [f"a held effect landed, is {step.state}, and no case tells"]
+    return []
 
 
 def _wrong(view: SagaView, step: StepView, made: Charge | None) -> list[str]:

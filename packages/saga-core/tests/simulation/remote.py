@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -56,6 +57,7 @@ class Remote:
 
     Attributes:
         charges: What landed, by id.
+        mails: The keys under which each held effect landed, by what it was about.
         attempts: The key of each call that the remote knows of, and what it answered.
         is_calm: The network loses and delays nothing any more, and every question is answered.
     """
@@ -66,6 +68,7 @@ class Remote:
         self.charges: dict[str, Charge] = {}
         self.made: dict[str, str] = {}
         self.refunds: dict[str, str] = {}
+        self.mails: defaultdict[str, list[str]] = defaultdict(list)
         self.is_calm = False
         self.loss = host.draw.choice([0.0, 0.15, 0.4])
 
@@ -76,6 +79,28 @@ class Remote:
             await self._call(f"declines {key[:4]}", lambda: None)
             raise Declined
         return await self._call(f"charge {key[:4]}", lambda: self._land(saga, key))
+
+    async def mail(self, saga: str, item: str, key: str, *, keyed: bool, may_decline: bool = False) -> None:
+        """Ask for a held effect."""
+        self._refuse_unlogged(saga, key)
+        flaw = self._host.forbids_mail(saga)
+        if flaw is not None:
+            self._host.loop.problems.append(f"a held effect is sent although {flaw}")
+        if may_decline and self._host.draw.random() < 0.3:
+            await self._call(f"declines {key[:4]}", lambda: None)
+            raise Declined
+
+        def work() -> None:
+            if not (keyed and key in self.mails[item]):
+                self.mails[item].append(key)
+            if len(self.mails[item]) > 1:
+                self._host.loop.problems.append(f"a held effect was sent twice: {item}")
+
+        await self._call(f"mail {key[:4]}", work, repeats=keyed)
+
+    async def find_mail(self, item: str, key: str) -> bool:
+        """Ask whether a held effect landed under a key."""
+        return await self._call(f"find mail {key[:4]}", lambda: key in self.mails[item], repeats=False)
 
     async def refund(self, saga: str, charge: str, key: str, *, keyed: bool) -> None:
         """Ask for an effect to be given back."""

@@ -40,6 +40,8 @@ def test_the_worlds_are_eventful() -> None:
         "the disk fails",
         "writes Adopted",
         "writes Resent",
+        "writes Held",
+        "writes Released",
         "writes CaseOpened",
         "writes Committed",
         "writes RolledBack",

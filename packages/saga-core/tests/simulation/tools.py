@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from saga_core import Conflict, Landed, NotLanded, Pending, Unknown, compensable, current_step, inverse
+from saga_core import Conflict, Landed, NotLanded, Pending, Unknown, compensable, current_step, inverse, irreversible
 
 from .remote import LANDS_WITHIN, REMOTE, Declined, Lost
 
@@ -113,7 +113,34 @@ def _declare(
     return action
 
 
-ACTIONS: dict[str, AsyncAction[..., dict[str, str]]] = {
+async def _mail(item: str) -> None:
+    step = current_step()
+    await REMOTE.get().mail(step.saga_id, item, step.key, keyed=False)
+
+
+async def _mail_by_key(item: str) -> None:
+    step = current_step()
+    await REMOTE.get().mail(step.saga_id, item, step.key, keyed=True)
+
+
+async def _mail_or_decline(item: str) -> None:
+    step = current_step()
+    await REMOTE.get().mail(step.saga_id, item, step.key, keyed=False, may_decline=True)
+
+
+async def _find_mail(attempt: Attempt) -> Landed[None] | NotLanded:
+    found = await REMOTE.get().find_mail(attempt.args["item"], attempt.key)
+    return Landed(None) if found else NotLanded()
+
+
+def _hold(name: str, fn: Callable[..., Any], *, is_asked: bool, **options: Any) -> AsyncAction[..., Any]:
+    action = irreversible(f"simulated.{name}", hold=True, lands_within=_WITHIN, **options)(fn)
+    if is_asked:
+        action.probe(_find_mail)
+    return action
+
+
+ACTIONS: dict[str, AsyncAction[..., Any]] = {
     "sure": _declare("sure", _charge, refund_keyed.bind, _find),
     "asked": _declare("asked", _charge_with_note, refund_asked.bind, _find_at_times),
     "released": _declare("released", _charge, refund_keyed.bind, None, keyed_undo=_release),
@@ -122,5 +149,8 @@ ACTIONS: dict[str, AsyncAction[..., dict[str, str]]] = {
     "replayed": _declare("replayed", _charge, refund_keyed.bind, _find, replay=True),
     "declined": _declare("declined", _charge_or_decline, refund_asked.bind, _find, not_landed=Declined),
     "hasty": _declare("hasty", _charge, refund_keyed.bind, _find, timeout=timedelta(seconds=0.2)),
+    "mail asked": _hold("mail.asked", _mail_or_decline, is_asked=True, not_landed=Declined),
+    "mail replayed": _hold("mail.replayed", _mail_by_key, is_asked=False, replay=True),
+    "mail blind": _hold("mail.blind", _mail, is_asked=False),
 }
 """By name: what a program can call."""

@@ -18,6 +18,7 @@ from saga_core.records import (
     Committed,
     Committing,
     Doubted,
+    Held,
     Intended,
     LeftInPlace,
     Missed,
@@ -25,6 +26,7 @@ from saga_core.records import (
     Parked,
     Permitted,
     Refused,
+    Released,
     Resent,
     RolledBack,
     ScopeEnded,
@@ -115,10 +117,11 @@ class _Teller:
         self._scopes: dict[str, str] = {"": ""}
         self._calls: dict[int, Event] = {}
         self._undos: dict[int, Event] = {}
+        self._held: set[int] = set()
 
     def take(self, record: Record) -> None:
         match record:
-            case Intended():
+            case Intended() | Held():
                 self._intended(record)
             case Applied() | Doubted() | Missed():
                 self._outcome(record)
@@ -148,13 +151,17 @@ class _Teller:
     def _action(self, step: int | None) -> str:
         return "" if step is None else self._actions.get(step, "")
 
-    def _intended(self, record: Intended) -> None:
+    def _intended(self, record: Intended | Held) -> None:
         self._actions[record.step] = shown(record.action)
         scope = self._scopes.get(record.scope, "")
         what = f"{shown(record.action)}({_arguments(codec.thaw(record.args))})" + (f" in {scope}" if scope else "")
         if record.attempt > 1:
             what += f", attempt {record.attempt}"
-        self._calls[record.step] = self._add(FORWARD, record.at, record.step, what, None)
+        if isinstance(record, Held):
+            self._held.add(record.step)
+            self._add(EVENT, record.at, record.step, what, "held until the commit")
+        else:
+            self._calls[record.step] = self._add(FORWARD, record.at, record.step, what, None)
 
     def _outcome(self, record: Applied | Doubted | Missed) -> None:
         call = self._calls.pop(record.step, None)
@@ -166,7 +173,9 @@ class _Teller:
             end = f"in doubt: {shown(record.error)}"
         else:
             end = f"{'was not found' if record.beside else 'did not land'}: {shown(record.why)}"
-        if call is not None:
+        if record.step in self._held and call is None and isinstance(record, Missed):
+            self._note(record.at, record.step, shown(record.why))
+        elif call is not None:
             call.close(record.at, end)
         else:
             self._add(FORWARD, record.at, record.step, self._action(record.step), f"asked: it {end}")
@@ -228,6 +237,10 @@ class _Teller:
                 self._calls[record.step] = self._add(
                     FORWARD, record.at, record.step, f"{self._action(record.step)} sent again under the same key", None
                 )
+            case Released():
+                again = f", trial {record.trial}" if record.trial > 1 else ""
+                what = f"{self._action(record.step)}, held, is sent{again}"
+                self._calls[record.step] = self._add(FORWARD, record.at, record.step, what, None)
             case Suspended():
                 self._add(EVENT, record.at, None, f"suspended: {shown(record.reason)}")
             case Committing() | Committed() | RolledBack() | Closed() | Parked():

@@ -12,7 +12,7 @@ from saga_core.declaration import LANDS_WITHIN, Attempt, Call, Declaration
 from saga_core.engine.io import ASYNC, SYNC, drive, on_loop_thread
 from saga_core.engine.saga import Saga, place
 from saga_core.engine.step import run_step
-from saga_core.errors import WrongThread
+from saga_core.errors import DeclarationError, WrongThread
 from saga_core.signature import refuse_unnamed
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from saga_core.answers import Compensation, Probed, Receipt
     from saga_core.types import Co, Money, NoEffect, Reversibility, Tier
+
+_HELD_OPTIONS = frozenset({"version", "not_landed", "lands_within", "replay", "identity", "money", "hide"})
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +66,11 @@ class _Declared(Generic[P, T]):
         self._declaration.set_undo(fn)
         return fn
 
-    def probe(self, fn: Callable[[Attempt], Co[Probed[T]] | Probed[T]], /) -> object:
+    @overload
+    def probe(self: _Declared[P, Receipt], fn: Callable[[Attempt], Co[Probed[Any]] | Probed[Any]], /) -> object: ...
+    @overload
+    def probe(self, fn: Callable[[Attempt], Co[Probed[T]] | Probed[T]], /) -> object: ...
+    def probe(self, fn: Callable[[Attempt], Any], /) -> object:
         """Declare how to ask the remote whether an attempt landed."""
         self._declaration.probe = fn
         return fn
@@ -99,7 +105,7 @@ class Action(_Declared[P, T]):
         """Record the call, run it, record its outcome and return its result."""
         if self._declaration.reversibility == "read_only":
             return self._plainly(_without_saga(args), kwargs)
-        if on_loop_thread():
+        if on_loop_thread() and not self._declaration.hold:
             self._refuse_loop(args)
         return drive(run_step(SYNC, self._declaration, self._fn, self._label, args, kwargs))
 
@@ -289,6 +295,9 @@ def irreversible(
     *,
     hold: Literal[True],
     version: int = 1,
+    not_landed: NoEffect = (),
+    lands_within: timedelta = LANDS_WITHIN,
+    replay: bool = False,
     identity: tuple[str, ...] | None = None,
     money: Money | None = None,
 ) -> _DeclareHeld: ...
@@ -308,12 +317,21 @@ def irreversible(name: str, /, *, hold: bool = False, **options: Any) -> Any:
 
     Args:
         name: The registered name.
-        hold: Stage the call until the scope commits, and return a `Receipt`.
-        **options: As for `compensable`.
+        hold: Stage the call and return a `Receipt`; the function is run from the recorded arguments once the saga is
+            committed, in order, by whichever process ends it.
+        **options: As for `compensable`. Of a held action, `replay` says that the remote knows the key of
+            `current_step()`, so that an effect in doubt may be sent again; without it and without a probe such an
+            effect is a case.
 
     Raises:
         DeclarationError: The function cannot be declared like this.
     """
+    wrong = sorted(options.keys() - _HELD_OPTIONS) if hold else []
+    if wrong:
+        raise DeclarationError(
+            f"action {name!r}: {wrong[0]}= does not go with hold=True",
+            next=f"a held action takes {', '.join(sorted(_HELD_OPTIONS))}",
+        )
     return _declare(name, "irreversible", {"hold": hold, **options})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from saga_core.clock import SECOND
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from saga_core.engine.io import Io
     from saga_core.engine.session import Session
     from saga_core.view import StepView
+
+_LONGEST_ASKED_WAIT = 3600.0
 
 FIRST_WAIT = 0.2
 LONGEST_WAIT = 60.0
@@ -31,6 +34,21 @@ async def with_step(
     finally:
         running.is_over = True
         STEP.set(outer)
+
+
+def pause(error: BaseException, trial: int, jitter: Callable[[], float]) -> float:
+    """Return the seconds until what raised is tried again: as many as the error asks for, else ever more."""
+    return _retry_after(error) or min(FIRST_WAIT * 4 ** (trial - 1), LONGEST_WAIT) * jitter()
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """Return the seconds that an error asks to wait (`retry_after`, a number or a timedelta), bounded."""
+    asked = getattr(error, "retry_after", None)
+    if isinstance(asked, timedelta):
+        asked = asked.total_seconds()
+    if isinstance(asked, (int, float)) and asked > 0:  # not true of NaN
+        return min(float(asked), _LONGEST_ASKED_WAIT)
+    return None
 
 
 def ask_again(asked: int, since: int, final: int) -> int:

@@ -175,8 +175,22 @@ async def _commit(io: Io, node: Node, until: int) -> bool:
             return False
         written = session.append(Committed(session.clock.wall()))
     await _commit_barrier(io, session, written)
-    await after_commit(io, session)
+    session.is_past_pivot = True
+    if holds(session.view):
+        await go_forward(io, session, until)
+    else:
+        await after_commit(io, session)
     return True
+
+
+def holds(view: SagaView) -> bool:
+    """Tell whether held effects are left to be sent, or to be found out about."""
+    return any(step.is_hold and (step.is_unsent or step.state in OPEN) for step in view.steps.values())
+
+
+async def go_forward(io: Io, session: Session, until: int) -> None:
+    """Send the held effects of a committed saga, as far as they can be sent until then, and give up what remains."""
+    await finish(io, session, await unwind(io, session, lambda _: True, wait_until=until, work_until=until))
 
 
 async def after_commit(io: Io, session: Session) -> None:

@@ -57,7 +57,10 @@ def judge(call: Invocation, position: str, given: Mapping[str, Any], frozen: Raw
         money.amount,
         money.currency,
         None if declared.undo_within is None else _undo_until(declared.undo_within),
-        declared.reversibility != "irreversible" and (declared.undo is not None or declared.keyed_undo is not None),
+        declared.hold
+        or (
+            declared.reversibility != "irreversible" and (declared.undo is not None or declared.keyed_undo is not None)
+        ),
         declared.probe is not None,
     )
     judgement = call.session.gate.judge(proposal)

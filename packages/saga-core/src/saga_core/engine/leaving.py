@@ -12,6 +12,7 @@ from saga_core.engine import janitor
 from saga_core.engine.ending import end, is_unsettled
 from saga_core.engine.io import ASYNC, SYNC, drive
 from saga_core.engine.notes import note
+from saga_core.engine.session import log
 from saga_core.errors import CommitUnknown, RollbackIncomplete
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def _is_plain(node: Node, error: BaseException | None) -> bool:
     view = node.session.view
     if node.session.is_behind or node.session.runs or error is not None or node.decision is not None:
         return False
-    return node.parent is not None or not any(is_unsettled(view, step) for step in view.steps.values())
+    return node.parent is not None or not any(
+        step.state == "held" or is_unsettled(view, step) for step in view.steps.values()
+    )
 
 
 def _end_aside(node: Node, error: BaseException | None, limits: Limits) -> SagaError | None:
@@ -203,6 +206,9 @@ def _pass_on(node: Node) -> None:
 def _late(node: Node, error: BaseException | None) -> SagaError | None:
     """Tell that the ending goes on in the background: by a note, or by the error of a block that has none."""
     session = node.session
+    if session.is_past_pivot:
+        log.warning("saga %s is committed; its held effects are sent in the background", session.saga_id)
+        return None
     if error is not None:
         note(error, f"saga {session.saga_id}: still unwinding in the background (see saga.report)")
         return None

@@ -165,7 +165,8 @@ async def _found(
         log.release()
         raise
     log.release()
-    raise _unsettled(saga, key, f"it is {view.state.replace('_', ' ')}")
+    waits = ", and not all of its held effects are sent" if any(step.is_unsent for step in view.steps.values()) else ""
+    raise _unsettled(saga, key, f"it is {view.state.replace('_', ' ')}{waits}")
 
 
 def _ending(reading: Reading, key: str) -> Literal["committed", "rolled_back"]:

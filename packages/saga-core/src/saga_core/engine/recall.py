@@ -41,6 +41,8 @@ async def recall(call: Invocation, position: str, asked: Raw) -> StepView | None
             world="nothing was called",
             next="give the call a position of its own: action.at(...)",
         )
+    if known.is_hold and not known.is_dropped and not view.is_doomed(known):
+        return known
     if known.state == "in_doubt":
         await settle(call, known, stray=False)
     if known.state == "not_landed" and call.label is None:

@@ -82,6 +82,7 @@ class Session:
         is_stopped: Somebody wants the ending to stop at once; what remains is recovery's.
         is_passed_on: The janitor ends the saga, because an interrupt cut the scope's own ending short.
         is_replay: The saga is committed; recorded positions answer, nothing new runs.
+        is_past_pivot: The commit is on the disk; only held effects are left to be sent.
         is_dead: This is a forked child's copy: it may do nothing.
         asks: How calls that a person has to decide about wait; None where nobody can be asked.
     """
@@ -112,6 +113,7 @@ class Session:
         self.is_stopped = False
         self.is_passed_on = False
         self.is_replay = False
+        self.is_past_pivot = False
         self.is_dead = False
         self.asks: Asks | None = None
         self.newest = max((*view.steps, *(call.number for call in (*view.refused, *view.waiting.values()))), default=0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from saga_core import codec
 from saga_core.engine.context import AMBIENT
 from saga_core.engine.effect import perform, recorded_result
+from saga_core.engine.hold import receipt, stage
 from saga_core.engine.invocation import NOT_YET, Invocation
 from saga_core.engine.io import ASYNC, PRIVATE_LOOP
 from saga_core.engine.judge import judge
@@ -101,6 +102,8 @@ async def _deliberate(call: Invocation, position: str, given: dict[str, Any], as
         if call.label is None and position not in session.view.positions:
             call.node.give_back(declared.name, position)
         raise
+    if known is not None and known.is_hold and not known.is_dropped:
+        return receipt(session, known)
     if known is not None and known.state == "applied":
         if known.stray:
             session.append(Returned(known.number, session.clock.wall()))
@@ -108,12 +111,17 @@ async def _deliberate(call: Invocation, position: str, given: dict[str, Any], as
     call.refuse_closed()
     if known is not None and known.state == "in_doubt":
         return await _send_again(call, known, given)
+    return await _attempt(call, position if known is None else known.position, known, given, asked)
+
+
+async def _attempt(call: Invocation, position: str, known: StepView | None, given: dict[str, Any], asked: Raw) -> Any:
+    """Put a call before the gate, write its intent and run it; a held one is staged instead."""
+    declared, session = call.declared, call.session
     complete, frozen = given, asked
     if declared.prepare is not None:
         complete = dict(await call.io.ask(declared.prepare, given))
         frozen = call.freeze(complete)
     attempt = 1 if known is None else known.attempt + 1
-    position = position if known is None else known.position
     leave = await seek(call, position, attempt, complete, frozen)
     complete, frozen, money = leave.given, leave.frozen, leave.money
     at = session.clock.wall()
@@ -127,6 +135,9 @@ async def _deliberate(call: Invocation, position: str, given: dict[str, Any], as
             if permit is not None:
                 charges = tuple((charge.ledger, charge.amount) for charge in leave.charges)
                 session.write(Permitted(position, session.clock.wall(), permit, leave.request, leave.grant, charges))
+            if declared.hold:
+                staged = stage(call, position, attempt, frozen, EMPTY if frozen is asked else asked, money)
+                return staged, session.written
             step = call.intend(
                 position,
                 frozen,
@@ -144,6 +155,8 @@ async def _deliberate(call: Invocation, position: str, given: dict[str, Any], as
 
     is_large = len(frozen) + len(asked) + len(captured) > codec.LARGE
     step, written = await _intend_aside(call, intend) if is_large else intend()
+    if declared.hold:
+        return receipt(session, step)
     if tier == "power":
         await _until_durable(call, step, written)
     if session.has_rules or permit is not None:
@@ -157,7 +170,7 @@ async def _intend_aside(call: Invocation, intend: Callable[[], tuple[StepView, i
     try:
         await call.io.whole(lambda: intended.append(intend()))
     except BaseException as error:
-        if intended:
+        if intended and not call.declared.hold:
             _never_sent(call, intended[0][0], f"never sent: the wait for the log ended by {type(error).__qualname__}")
         raise
     return intended[0]

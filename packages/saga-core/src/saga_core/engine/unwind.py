@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from saga_core import codec, registry
 from saga_core.answers import AlreadyUndone, Compensation, Conflict, Landed, NotLanded, Pending, Unknown
 from saga_core.clock import SECOND, seconds
-from saga_core.engine.asking import FIRST_WAIT, LONGEST_WAIT, ask_again, with_step
+from saga_core.engine.asking import ask_again, pause, with_step
 from saga_core.engine.case import open_case
+from saga_core.engine.hold import drop, send
 from saga_core.engine.io import is_interrupt
 from saga_core.engine.landing import ask
 from saga_core.engine.session import log
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from saga_core.engine.session import Session
     from saga_core.view import StepView
 
-_LONGEST_ASKED_WAIT = 3600.0
 _SHOWN = 200
 
 
@@ -97,7 +97,7 @@ async def carry_out(io: Io, session: Session, move: Move, patience: int) -> None
     assert step is not None
     match move.kind:
         case "ask":
-            await ask(io, session, step, is_stray=lambda: True, is_ending=True, patience=patience)
+            await ask(io, session, step, is_stray=lambda: not step.is_hold, is_ending=True, patience=patience)
         case "undo":
             assert step.undo is not None
             await _undo(io, session, step, step.undo)
@@ -108,6 +108,10 @@ async def carry_out(io: Io, session: Session, move: Move, patience: int) -> None
             await _ask_undo(io, session, step)
         case "observe":
             await _observe(io, session, step)
+        case "drop":
+            drop(session, step)
+        case "send":
+            await send(io, session, step)
         case _:
             open_case(session, step, move.words)
 
@@ -133,23 +137,13 @@ async def _undo(io: Io, session: Session, step: StepView, undo: Compensation) ->
         if is_interrupt(io, error):
             _end(session, step, "cut", f"cut short by {type(error).__qualname__}")
             raise
-        wait = _retry_after(error) or min(FIRST_WAIT * 4 ** (step.trials - 1), LONGEST_WAIT) * session.clock.jitter()
+        wait = pause(error, step.trials, session.clock.jitter)
         words = f"the inverse raised {type(error).__qualname__}"
         log.warning("saga %s step %d %s: %s", session.saga_id, step.number, step.action, words)
         log.debug("saga %s step %d", session.saga_id, step.number, exc_info=error)
         await _ended(io, session, step, "failed", words, wait=wait)
         return
     await _answered(io, session, step, answer)
-
-
-def _retry_after(error: BaseException) -> float | None:
-    """Return the seconds that an error asks to wait (`retry_after`, a number or a timedelta), bounded."""
-    asked = getattr(error, "retry_after", None)
-    if isinstance(asked, timedelta):
-        asked = asked.total_seconds()
-    if isinstance(asked, (int, float)) and asked > 0:  # not true of NaN
-        return min(float(asked), _LONGEST_ASKED_WAIT)
-    return None
 
 
 async def _answered(io: Io, session: Session, step: StepView, answer: Any) -> None:

@@ -110,6 +110,10 @@ def every_kind(saga: str) -> list[records.Record]:
         ),
         records.Answered(4, 24, "approved", (("ana", "fine", 24), ("bo", "too", 24)), value),
         records.Permitted("bank.wire#2", 25, 9, "r1", None, (("ledger", "7"),)),
+        records.Held(
+            5, 25, "mail.send", 1, "irreversible", "", "mail.send#1", 1, None, value, records.EMPTY, "power", 1
+        ),
+        records.Released(5, 26, 1, 1),
         records.CaseResolved(1, 26, "ana", "left", "ticket 4"),
         records.Closed(27),
     ]
