@@ -11,6 +11,7 @@ import pytest
 from saga_core import records
 from saga_core.errors import LogDamaged, SagaUnsettled, StoreError
 from saga_core.ids import key_digest, new_saga_id, start_date
+from saga_core.permissions import Decision, Request
 from saga_core.stores import fork, packing
 from saga_core.stores.erasure import erase
 from saga_core.stores.file import FileStore
@@ -44,6 +45,9 @@ def traces(place: Path) -> list[str]:
 def marked(store: FileStore, day: str) -> str:
     saga = settled_on(store, day, words=SECRET, key=KEY)
     assert store.take_key(KEY, saga, 1)
+    request = Request(f"of {saga}", saga, "step", "digest", 1, SECRET)
+    store.permits.ask(request, 10**15)
+    store.permits.decide(request.id, Decision(SECRET, "reject", SECRET, "digest", SECRET.encode()), lambda _: None)
     return saga
 
 

@@ -226,6 +226,7 @@ class Control:
                 os.chmod(self._path, 0o600)
             mode = connection.execute("pragma journal_mode = persist").fetchone()[0]
             connection.execute("pragma synchronous = extra")
+            connection.execute("pragma secure_delete = on")
             level = connection.execute("pragma synchronous").fetchone()[0]
             if (mode, level) != ("persist", _EXTRA):
                 raise _refusal(f"SQLite keeps journal_mode {mode} and synchronous {level}: a commit may be lost")

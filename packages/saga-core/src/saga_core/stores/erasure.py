@@ -43,7 +43,6 @@ def erase(store: FileStore, saga: str, *, now: int, by: str | None = None) -> To
                 packing.drop_erased(archive, start_date(saga))
                 for path in store.journals_with(saga):
                     _blank(store.system, path, saga)
-                store.control.forget_changes()
         except OSError as error:
             raise StoreError(
                 f"saga {saga} could not be erased: {error.strerror}",
@@ -74,6 +73,8 @@ def _bury(store: FileStore, saga: str, now: int, by: str | None) -> Tombstone | 
     with suppress(FileExistsError):
         store.system.mkdir(directory, 0o700)
     store.system.sync_dir(archive.path)  # who made it need not have brought its name to the disk
+    store.permits.forget(saga)  # first: what completes an erasure that was cut off looks at logs only
+    store.control.forget_changes()
     stone = Tombstone(saga, "erased", now, by)
     archive.write(archive.tombstone_path(saga), tombstone.pack(stone))
     return stone

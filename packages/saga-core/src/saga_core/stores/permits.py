@@ -265,6 +265,10 @@ class Permits:
 
     def forget(self, saga: str) -> None:
         """Drop what people said about a saga's calls; that a permission was used stays."""
+        with self._look() as connection:
+            is_named = connection is not None and connection.execute("select 1 from requests where saga = ?", (saga,))
+            if not is_named or is_named.fetchone() is None:
+                return
         with self._change() as connection:
             connection.execute(
                 "delete from decisions where request in (select id from requests where saga = ?)", (saga,)
