@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from saga_core import Landed, NotLanded, Unknown, compensable, inverse
+from saga_core import Landed, NotLanded, Unknown, compensable, inverse, irreversible
 
 from .programs import KINDS
 
@@ -44,6 +44,9 @@ def _declare(kind: Kind) -> Inverse[[str]]:
     act.undo(bind)
     if kind.settling in {"probe", "mute"}:
         act.probe(_ask)
+    held = irreversible(f"{name}.held", hold=True, lands_within=LANDS_WITHIN, replay=kind.settling == "keyed")(_never)
+    if kind.settling in {"probe", "mute"}:
+        held.probe(_ask)
     return undo
 
 

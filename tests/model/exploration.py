@@ -12,6 +12,8 @@ from .world import Thread, World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .record import Story
+
 _REST = Act("rest")
 
 
@@ -159,7 +161,7 @@ def _tell_parent(thread: Thread, number: int, result: Any) -> Thread:
 def _judge_survivors(world: World) -> World:
     """Hold what survived a crash against the world: an effect without an intent, a told end that is gone."""
     story = tell(world.log)
-    known = {record.step for record in world.log if record.what in {"intended", "applied"}}
+    known = {record.step for record in world.log if record.what in {"intended", "released", "applied"}}
     if any((one.flies or one.landed) and one.name not in known for one in world.effects):
         return world._replace(wrong="an effect has no intent in the log")
     if world.told and world.told != (story.ended or ("suspended" if story.is_suspended else "")):
@@ -181,4 +183,12 @@ def wrong_at_rest(world: World) -> str:
             return "an effect is undone, and the log does not say so"
         if step.state == "applied" and not effect.landed:
             return "an effect is kept that never landed"
-    return ""
+    return _wrong_about_holds(story)
+
+
+def _wrong_about_holds(story: Story) -> str:
+    states = {step.state for step in story.steps if step.is_hold}
+    is_told = any(step.is_cased for step in story.steps)
+    if story.ended == "committed" and states - {"applied", "dropped"} and not is_told:
+        return "a held effect of a committed saga is not sent, and nobody is told"
+    return "a hold outlives its saga" if story.ended == "rolled_back" and states - {"dropped"} else ""

@@ -28,11 +28,17 @@ def answers(world: World, act: Act, kind: Kind) -> Iterator[tuple[World, Any]]: 
             yield _promise(world, act.step), None
         case "send":
             yield world.with_effect(effect._replace(flies=True)), None
+        case "send held":
+            after = world.with_effect(effect._replace(flies=True))
+            yield after._replace(wrong=_wrong_send(world, effect, kind)), None
         case "answer":
             if effect.landed:
                 yield world, "ok"
-            if effect.flies:
-                yield world.with_effect(effect._replace(flies=False)), "declined"
+            declined = world.with_effect(effect._replace(flies=False))
+            if effect.flies and act.about != "held":
+                yield declined, "declined"
+            elif effect.flies and not effect.landed and world.losses:  # else it would be sent for ever
+                yield declined._replace(losses=world.losses - 1), "declined"
             yield from _silence(world, is_gone=not effect.flies and not effect.landed)
         case "send undo":
             yield world.with_effect(effect._replace(undos=(*effect.undos, act.about))), None
@@ -49,6 +55,14 @@ def answers(world: World, act: Act, kind: Kind) -> Iterator[tuple[World, Any]]: 
         case _:  # to wait until nothing of it can be on its way any more
             if effect.is_settled:
                 yield world, None
+
+
+def _wrong_send(world: World, effect: Effect, kind: Kind) -> str:
+    if not any(record.what == "committed" for record in world.log[: world.synced]):
+        return "a held effect is sent without a commit on the disk"
+    if (effect.landed or effect.flies) and kind.settling != "keyed":
+        return "a held effect is sent twice"
+    return ""
 
 
 def _silence(world: World, *, is_gone: bool) -> Iterator[tuple[World, str]]:

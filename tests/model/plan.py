@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from saga_core.plan import Move
     from saga_core.view import SagaView
 
-    from .record import Kind
+    from .record import Kind, Story
 
-_LATE = 10**15
+_LATE = 10**13
 _SPOKEN: dict[str, Verdict] = {
     "ask": "ask",
     "undo": "undo",
     "undo_unasked": "undo unasked",
     "ask_undo": "ask about the undo",
+    "drop": "drop",
+    "send": "send",
     "case": "case",
     "done": "nothing",
 }
@@ -35,10 +37,15 @@ def translated(records: tuple[Record, ...], kind: Kind) -> list[real.Record]:
     """Return the records as saga_core would have written them."""
     numbers: dict[str, int] = {}
     for record in records:
-        if record.what == "intended":
+        if record.what in {"intended", "held"}:
             numbers[record.step] = len(numbers) + 1
     found: list[real.Record] = []
     for at, record in enumerate(records, start=1):
+        if record.what == "released":
+            before = [one.what for one in records[: at - 1] if one.step == record.step]
+            attempt, trial = before.count("missed") + 1, before.count("released") + 1
+            found.append(real.Released(numbers[record.step], at, attempt, trial))
+            continue
         found += _translated(record, kind, at, numbers)
     return found
 
@@ -59,6 +66,8 @@ def _translated(record: Record, kind: Kind, at: int, numbers: dict[str, int]) ->
             return [real.UnwindBegan(record.step, "failed", at)]
         case "intended":
             return [_intended(record, kind, at, step)]
+        case "held":
+            return [_held(record, kind, at, step)]
         case "applied":
             return [real.Applied(step, at, freeze(record.step), undo, stray=record.how == "stray")]
         case "doubted":
@@ -81,6 +90,15 @@ def _translated(record: Record, kind: Kind, at: int, numbers: dict[str, int]) ->
             return [real.Parked(at)]
         case _:
             return [real.Suspended(at, "later")]
+
+
+def _held(record: Record, kind: Kind, at: int, step: int) -> real.Held:
+    position, _, attempt = record.step.partition("#")
+    name = f"model.{kind.settling}.{kind.inverse}.held"
+    args, lands = freeze({"name": record.step}), nanoseconds(LANDS_WITHIN)
+    return real.Held(
+        step, at, name, 1, "irreversible", record.scope, position, int(attempt), None, args, real.EMPTY, "power", lands
+    )
 
 
 def _intended(record: Record, kind: Kind, at: int, step: int) -> real.Intended:
@@ -110,8 +128,13 @@ def taken_over(records: tuple[Record, ...]) -> tuple[Record, ...]:
     """Return the records behind which a recoverer decides; as they are where it leaves the saga alone."""
     story = tell(records)
     if story.is_suspended or story.ended:
-        return records
+        return (*records, Record("adopted")) if _is_unsent(story) else records
     return (*records, Record("adopted"), *(() if story.is_unwinding else (Record("unwind"),)))
+
+
+def _is_unsent(story: Story) -> bool:
+    holds = [step for step in story.steps if step.is_hold]
+    return story.ended == "committed" and any(step.state not in {"applied", "dropped"} for step in holds)
 
 
 def difference(records: tuple[Record, ...], kind: Kind) -> str:
@@ -125,7 +148,7 @@ def difference(records: tuple[Record, ...], kind: Kind) -> str:
         return f"the model says {story}, saga_core {view.state}"
     if story.is_suspended:
         return ""
-    names = [record.step for record in behind if record.what == "intended"]
+    names = [record.step for record in behind if record.what in {"intended", "held"}]
     ours = {step.name: what for step, what in ahead(story, kind)}
     theirs = {name: _spoken(view, number) for number, name in enumerate(names, start=1)}
     wanted = {name: ours.get(name, "nothing") for name in names}
@@ -141,6 +164,8 @@ def difference(records: tuple[Record, ...], kind: Kind) -> str:
 def _spoken(view: SagaView, number: int) -> Verdict:
     move = _next(view, number)
     step = view.steps[number]
+    if move.step is not None and move.step is not step:
+        return "nothing"
     if move.kind == "done" and step.state == "conflict" and step in uncased(view):
         return "case"  # the ending opens it
     return _SPOKEN[move.kind]

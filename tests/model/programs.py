@@ -8,6 +8,7 @@ from .protocol import Part, Program
 from .record import Inverse, Kind, Settling
 
 A, B = Part("step", "a"), Part("step", "b")
+M, N = Part("hold", "m"), Part("hold", "n")
 
 PROGRAMS = {
     program.name: program
@@ -23,6 +24,13 @@ PROGRAMS = {
         Program("a savepoint kept, then a failure", (Part("kept", "1", (A,)), B), ("fail",)),
         Program("suspended and committed", (A,), ("suspend", "commit")),
         Program("suspended and failed", (A,), ("suspend", "fail")),
+        Program("a hold, committed", (M,), ("commit",)),
+        Program("a hold, failed", (M,), ("fail",)),
+        Program("a step and a hold, whatever it answers", (A, M), ("commit",), swallows=True),
+        Program("a step and a hold, failed", (M, A), ("fail",)),
+        Program("two holds, committed", (M, N), ("commit",)),
+        Program("a hold in a savepoint undone, one kept", (Part("undone", "1", (M,)), N), ("commit",)),
+        Program("a hold, suspended and committed", (M,), ("suspend", "commit")),
         Program("a savepoint undone twice", (Part("undone", "1", (A,)),), ("suspend", "fail"), swallows=True),
     )
 }

@@ -25,13 +25,17 @@ Fault = Literal[
     "undo key reused",
     "undo intent not awaited",
     "in doubt is undone",
+    "release not awaited",
+    "release not recorded",
+    "a hold in doubt is sent again",
+    "a hold is sent before the commit",
 ]
 
 
 class Part(NamedTuple):
-    """A piece of a program: a `step`, things done `beside` each other, a savepoint that is `kept` or `undone`."""
+    """A piece of a program: a `step`, a `hold`, things `beside` each other, a savepoint that is `kept` or `undone`."""
 
-    what: Literal["step", "beside", "kept", "undone"]
+    what: Literal["step", "hold", "beside", "kept", "undone"]
     name: str = ""
     parts: tuple[Part, ...] = ()
 
@@ -109,6 +113,9 @@ def beside(rules: Rules, name: str, scope: str) -> Generator[Act, Any, bool]:
 def _do(rules: Rules, part: Part, scope: str) -> Generator[Act, Any, bool]:
     if part.what == "step":
         return (yield from _step(rules, part.name, scope))
+    if part.what == "hold":
+        yield from _stage(rules, part.name, scope)
+        return True
     if part.what == "beside":
         answers = yield Act("fork", "", tuple(("beside", (one.name, scope)) for one in part.parts))
         return all(answers)
@@ -154,6 +161,31 @@ def _step(rules: Rules, position: str, scope: str) -> Generator[Act, Any, bool]:
     return False
 
 
+def _stage(rules: Rules, position: str, scope: str) -> Generator[Act, Any, None]:
+    known = _newest(tell((yield Act("look"))), position)
+    if known is None or known.state == "dropped":
+        step = f"{position}#{1 if known is None else int(known.name.partition('#')[2]) + 1}"
+        yield _write("held", step, scope=scope)
+        if rules.fault == "a hold is sent before the commit":
+            yield from _send(rules, step, is_again=False)
+
+
+def _send(rules: Rules, step: str, *, is_again: bool) -> Generator[Act, Any, None]:
+    """Send a held effect, once the log says durably that it may have been sent."""
+    if rules.fault != "release not recorded":
+        yield _write("released", step)
+        if rules.fault != "release not awaited":
+            yield Act("barrier")
+    yield Act("send held", step)
+    answer = yield Act("answer", step, "held")
+    if answer == "ok":
+        yield _write("applied", step)
+        if rules.kind.settling == "blind":
+            yield Act("barrier")
+    else:
+        yield _write("missed" if answer == "declined" and not is_again else "doubted", step)
+
+
 def _newest(story: Story, position: str) -> StepState | None:
     found = [step for step in story.steps if step.name.partition("#")[0] == position]
     return found[-1] if found else None
@@ -173,6 +205,13 @@ def commit(rules: Rules) -> Generator[Act, Any, None]:
     yield Act("tell", "committed")
     if rules.fault == "commit told before its sync":
         yield Act("barrier")
+    yield Act("become", "forward")
+
+
+def forward(rules: Rules) -> Generator[Act, Any, None]:
+    """Send what is held, one by one."""
+    if (yield from _unwind_once(rules)):
+        yield Act("become", "forward")
 
 
 def recover(rules: Rules) -> Generator[Act, Any, None]:
@@ -188,6 +227,8 @@ def recover(rules: Rules) -> Generator[Act, Any, None]:
         if rules.fault != "adopter acts before its barrier":
             yield Act("barrier")
         yield Act("tell", story.ended)
+        if story.ended == "committed":
+            yield Act("become", "forward")
         return
     if not story.is_unwinding:
         yield _write("unwind")
@@ -213,9 +254,15 @@ def _unwind_once(rules: Rules, within: str | None = None) -> Generator[Act, Any,
     step, what = left[0][0].name, left[0][1]
     if rules.fault == "in doubt is undone" and what in {"ask", "case"} and left[0][0].state == "in_doubt":
         what = "undo"
+    if rules.fault == "a hold in doubt is sent again" and left[0][0].is_hold and what in {"ask", "case"}:
+        what = "send"
     match what:
         case "ask":
-            yield from _ask(rules, step)
+            yield from _ask(rules, step, "" if left[0][0].is_hold else "stray")
+        case "drop":
+            yield _write("missed", step)
+        case "send":
+            yield from _send(rules, step, is_again=left[0][0].state == "in_doubt")
         case "undo":
             yield from _undo(rules, step)
         case "undo unasked":
@@ -228,16 +275,16 @@ def _unwind_once(rules: Rules, within: str | None = None) -> Generator[Act, Any,
     return True
 
 
-def _ask(rules: Rules, step: str) -> Generator[Act, Any, None]:
+def _ask(rules: Rules, step: str, landed_as: str) -> Generator[Act, Any, None]:
     answer = yield Act("probe", step)
     if answer == "landed":
-        yield _write("applied", step, "stray")
+        yield _write("applied", step, landed_as)
         return
     if not (answer == "not landed" and rules.fault == "not landed believed at once"):
         yield Act("wait", step)
         answer = yield Act("probe", step)
     if answer == "landed":
-        yield _write("applied", step, "stray")
+        yield _write("applied", step, landed_as)
     elif answer == "not landed":
         yield _write("missed", step)
     else:
@@ -275,6 +322,7 @@ THREADS: dict[str, Callable[..., Generator[Act, Any, Any]]] = {
     "beside": beside,
     "commit": commit,
     "recover": recover,
+    "forward": forward,
     "unwind": unwind,
 }
 """What a thread can execute, by name."""

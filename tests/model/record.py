@@ -43,6 +43,12 @@ class StepState(NamedTuple):
     order: int = 0
     is_cased: bool = False
     is_stray: bool = False
+    is_hold: bool = False
+
+    @property
+    def is_unsent(self) -> bool:
+        """It is held, and nothing of it stands."""
+        return self.is_hold and self.state in {"held", "not_landed"}
 
 
 class Story(NamedTuple):
@@ -78,6 +84,12 @@ def tell(records: tuple[Record, ...]) -> Story:  # noqa: C901, PLR0912 -- one li
         match record.what:
             case "intended":
                 known = StepState(record.step, record.scope, "intended")
+            case "held":
+                known = StepState(record.step, record.scope, "held", is_hold=True)
+            case "released" if known:
+                known = known._replace(state="intended")
+            case "missed" if known and known.state == "held":
+                known = known._replace(state="dropped")
             case "applied":
                 outcomes += 1
                 is_stray = record.how == "stray"
@@ -127,5 +139,5 @@ def _take_over(steps: dict[str, StepState], outcomes: int) -> int:
     return outcomes
 
 
-PROVEN = frozenset({"not_landed", "undone"})
+PROVEN = frozenset({"not_landed", "undone", "dropped"})
 """States in which nothing of a step stands in the world."""

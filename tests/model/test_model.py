@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import pytest
 
@@ -13,15 +13,19 @@ from .exploration import Crash, Exploration
 from .plan import difference
 from .programs import KINDS, PROGRAMS
 from .protocol import Fault, Rules
-from .record import Kind
+from .record import Kind, Settling
 
 if TYPE_CHECKING:
     from saga_core.view import StepView
 
-_SMALL = {"one step, committed", "one step, failed", "one step, whatever it answers"}
+_SMALL = {"a hold, committed", "one step, committed", "one step, failed", "one step, whatever it answers"}
 _BESIDE = {name for name in PROGRAMS if "beside" in name}
 _FEW = [Kind("probe", "keyed"), Kind("keyed", "asked"), Kind("blind", "blind")]
-_CASES = [(name, kind) for name in PROGRAMS for kind in (_FEW if name in _BESIDE else KINDS)]
+_HOLDS = {name for name in PROGRAMS if "hold" in name}
+_SETTLED = [Kind(settling, "keyed") for settling in get_args(Settling)]
+_CASES = [
+    (name, kind) for name in PROGRAMS for kind in (_FEW if name in _BESIDE else _SETTLED if name in _HOLDS else KINDS)
+]
 
 
 def explored(name: str, kind: Kind, fault: Fault | None = None) -> Exploration:
@@ -76,6 +80,17 @@ _CONTROLS = [
     ),
     _Broken("undo intent not awaited", Kind("probe", "asked"), "one step, failed", "an effect is undone twice"),
     _Broken("undo intent not awaited", Kind("probe", "blind"), "one step, failed", "an effect is undone twice"),
+    _Broken("release not awaited", Kind("probe", "keyed"), "a hold, committed", "an effect has no intent in the log"),
+    _Broken("release not recorded", Kind("blind", "keyed"), "a hold, committed", "an effect has no intent in the log"),
+    _Broken(
+        "a hold in doubt is sent again", Kind("blind", "keyed"), "a hold, committed", "a held effect is sent twice"
+    ),
+    _Broken(
+        "a hold is sent before the commit",
+        Kind("probe", "keyed"),
+        "a hold, committed",
+        "a held effect is sent without a commit on the disk",
+    ),
     _Broken("in doubt is undone", Kind("probe", "keyed"), "one step, failed", "what did not land is undone"),
 ]
 
