@@ -133,6 +133,8 @@ def _hold_words(view: SagaView, step: StepView) -> str:
             return f"held: sent, in doubt, it may have landed{f' ({step.error})' if step.error else ''}"
         case "applied":
             return "held, sent after the commit"
+        case "undone":
+            return f"held: nothing of it stands ({step.words})"
         case _:
             return _step_words(step)
 

@@ -24,6 +24,7 @@ from saga_core import (
     cases,
     current_step,
     irreversible,
+    rules,
     saga_scope,
 )
 from saga_core.errors import DeclarationError, GateRefused, SagaUnsettled
@@ -251,6 +252,40 @@ def test_a_person_may_have_it_sent_again(store: Store, world: World) -> None:
     cases.resolve(store, f"{ended.saga.id}:1", by="eva", how="retry", evidence="her provider never saw it")
     assert recover(store, wait=NOW).count("settled") == 1
     assert world.standing == ["ana"]
+
+
+def test_a_person_may_say_that_it_is_not_to_be_sent(store: Store, world: World) -> None:
+    mail = mails(world)
+    world.before["ana"] = [lose]
+
+    def body(saga: Saga) -> None:
+        mail.send_now("ana")
+        mail.send_now("bo")
+
+    ended = in_plain_scope(store, body)
+    cases.resolve(store, f"{ended.saga.id}:1", by="eva", how="undone", evidence="she was told by phone")
+    found = recover(store, wait=NOW).found[0]
+    assert world.standing == ["bo"]
+    assert found.report is not None
+    assert "nothing of it stands (by eva: she was told by phone)" in found.report.steps[0].words
+    assert not found.report.is_clean
+
+
+def test_what_is_held_passes_through_approval_and_budgets_once(store: Store, world: World) -> None:
+    @irreversible(unique("gift"), hold=True, money=("amount", "currency"))
+    def gift(to: str, amount: int, currency: str) -> None:
+        world.charge(to, current_step().key)
+
+    gate = Gate(rules.budget({"usd": 1_00}, per=timedelta(days=1)))
+
+    def body(saga: Saga) -> None:
+        gift("ana", 60, "usd")
+        with pytest.raises(GateRefused):
+            gift("bo", 60, "usd")
+
+    ended = in_plain_scope(store, body, gate=gate)
+    assert world.standing == ["ana"]
+    assert recorded(store, ended.saga).count("Permitted") == 1
 
 
 def test_nothing_is_sent_while_a_step_is_in_doubt(store: Store, world: World) -> None:
