@@ -238,7 +238,7 @@ def _held(view: SagaView, record: Held) -> None:
     )
     step = StepView(intent)
     step.state = "held"
-    step.is_hold = True
+    step.is_hold = view.has_holds = True
     view.waiting.pop(record.position, None)
     view.steps[record.step] = view.positions[record.position] = step
 

@@ -164,7 +164,7 @@ def _forward(view: SagaView, up: int, wall: int, asked: Mapping[int, int]) -> Mo
 
     Whatever a person has to settle comes before it: it may be what the effect would tell of.
     """
-    if view.ended != "committed" or view.open_cases:
+    if view.ended != "committed" or not view.has_holds or view.open_cases:
         return Move("done")
     for step in view.steps.values():
         if not step.is_hold and step.state in OPEN:

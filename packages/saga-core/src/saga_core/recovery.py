@@ -200,7 +200,7 @@ def _not_now(view: SagaView, terms: Terms) -> tuple[Outcome, str] | None:
     move = _next(view, terms.clock)
     if view.state in {"needs_human", "committed"} and move.kind == "done" and not uncased(view):
         return "needs_human", f"{len(view.open_cases)} cases wait for a person"
-    if view.ended != "committed":
+    if view.ended != "committed" or view.holds_left:
         doubt = age.distrust(view, clock=terms.clock, within=terms.within, is_named=terms.is_named)
         if doubt is not None:
             return "stale", doubt

@@ -243,6 +243,7 @@ class SagaView:
         "doomed",
         "ended",
         "ended_at",
+        "has_holds",
         "in_doubt",
         "landed",
         "last_at",
@@ -278,6 +279,7 @@ class SagaView:
         self.last_at = 0
         self.unwinding = False
         self.committing = False
+        self.has_holds = False
         self.doomed: list[tuple[str, int, int]] = []
         self.suspended: str | None = None
         self.reason = ""
@@ -306,7 +308,15 @@ class SagaView:
         return (
             self.ended in {"committed", "rolled_back", "left_in_place"}
             and not any(case.open for case in self.cases)
-            and not any(step.state in OPEN or step.is_unsent for step in self.steps.values())
+            and not any(step.state in OPEN for step in self.steps.values())
+            and not (self.has_holds and self.holds_left)
+        )
+
+    @property
+    def holds_left(self) -> bool:
+        """Held effects are left to be sent once the saga is committed, or to be found out about."""
+        return self.has_holds and any(
+            step.is_unsent or (step.is_hold and step.state in OPEN) for step in self.steps.values()
         )
 
     @property

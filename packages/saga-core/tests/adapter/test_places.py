@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from saga_core import StepInDoubt, StepMismatch, Store, saga_scope
+from saga_core import StepInDoubt, StepMismatch, Store, irreversible, saga_scope
 from saga_core.adapter import Session
 
-from ..engine.world import World, declare, decline, lose  # noqa: TID252
+from ..engine.world import World, declare, decline, lose, unique  # noqa: TID252
 from .conftest import Door
 
 HOSTILE = [
@@ -209,3 +209,27 @@ def test_what_is_recorded_is_told(door: Door, world: World) -> None:
         door.charge(session, "call-2", "b")
     assert session.recorded("call-2", door.action) == ("in_doubt", None)
     door.do(session, "end", ValueError())
+
+
+def test_a_held_call_is_staged_in_a_body_and_sent_when_the_session_commits(door: Door, world: World) -> None:
+    @irreversible(unique("mail"), hold=True)
+    def mail(to: str) -> None:
+        world.charge(to, "")
+
+    session = door.begin(key="order")
+    with session.body("call-1"):
+        given = mail("ana")
+    assert session.recorded("call-1", mail) == ("held", given)
+    assert f"Staged, in effect once the run has committed: step 1 {mail.name}." in session.notice()
+    with session.body("call-2"):
+        mail("bo")
+    door.do(session, "unwind", "back", since="call-2")
+    assert session.recorded("call-2", mail) == ("not_landed", None)
+    door.do(session, "suspend", "waits")
+    session = door.begin(key="order")
+    with session.body("call-1"):
+        assert mail("ana") == given
+    assert world.sent == []
+    door.do(session, "end")
+    assert world.standing == ["ana"]
+    assert session.report.is_clean

@@ -271,6 +271,25 @@ def test_a_person_may_say_that_it_is_not_to_be_sent(store: Store, world: World) 
     assert not found.report.is_clean
 
 
+def test_a_copy_that_was_restored_sends_nothing_unasked(store: Store, world: World) -> None:
+    """What it holds was perhaps sent long ago, by the saga that it was copied from."""
+    mail = mails(world)
+    world.before["ana"] = [lose]
+
+    def body(saga: Saga) -> None:
+        mail.send_now("ana")
+        mail.send_now("bo")
+
+    ended = in_plain_scope(store, body)
+    cases.resolve(store, f"{ended.saga.id}:1", by="eva", how="left", evidence="it is in her inbox")
+    found = recover(store, wait=NOW, auto_undo_within=NOW).found[0]
+    assert found.outcome == "stale"
+    assert "nothing is sent unasked" in found.words
+    assert world.sent == []
+    recover(store, wait=NOW)
+    assert world.standing == ["bo"]
+
+
 def test_what_is_held_passes_through_approval_and_budgets_once(store: Store, world: World) -> None:
     @irreversible(unique("gift"), hold=True, money=("amount", "currency"))
     def gift(to: str, amount: int, currency: str) -> None:

@@ -86,7 +86,7 @@ def test_a_flipped_byte_never_yields_a_foreign_or_skipped_record(
                 assert boot == "boot-b", f"a flaw at {offset} was taken for a torn tail in the boot that wrote it"
                 assert found or offset >= FILE_HEADER
                 assert parsed.tail == bytes(broken[parsed.good_end :])
-                assert not isinstance(history[-1], records.Committed), f"a flaw at {offset} hid the commit"
+                assert not isinstance(history[-1], records.Committed), f"a flaw at {offset} hid it"
 
 
 def test_a_flaw_below_what_was_on_disk_is_damage_in_any_boot() -> None:
@@ -173,14 +173,28 @@ def test_a_commit_behind_a_hole_is_damage_although_nothing_is_known_to_be_synced
     assert "commit" in damage
 
 
+def test_a_released_hold_in_a_torn_tail_is_damage_and_one_that_was_not_written_is_none() -> None:
+    history: list[records.Record] = [*COMMITTED, records.Released(2, 9, 1, 1)]
+    data = file_of(history)
+    begin = parse(data, boot="boot-a").frames[-1].offset
+    for flaw in range(begin + 2, len(data)):
+        broken = bytearray(data)
+        broken[flaw] ^= 1
+        damage = parse(bytes(broken), boot="boot-b").damage
+        assert damage is not None, f"a flaw at {flaw} hid the release"
+        assert "released hold" in damage
+    assert parse(data[:begin], boot="boot-b").damage is None
+
+
+@pytest.mark.parametrize("kind", [records.Committed, records.Released])
 @pytest.mark.parametrize("boot", ["boot-a", "boot-b"])
-def test_no_flaw_of_one_byte_hides_an_encrypted_commit(boot: str) -> None:
-    """Its payload tells nothing: a bad commit is known by its head alone."""
+def test_no_flaw_of_one_byte_hides_an_encrypted_commit_or_release(boot: str, kind: type[records.Record]) -> None:
+    """Its payload tells nothing: a bad one is known by its head alone."""
     header = HEADER._replace(key="k", check=b"8 bytes.")
     seal = seal_of(header.salt)
     sealed = bytes(range(40))
     first, crc = build(seal, seal.seed, KIND[records.Began], 1, 0, 0, sealed)
-    last, _ = build(seal, crc, KIND[records.Committed], 1, 1, 0, sealed)
+    last, _ = build(seal, crc, KIND[kind], 1, 1, 0, sealed)
     data = header.pack() + first + last
     for offset in range(len(data) - len(last), len(data)):
         for flaw in range(1, 256):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _GROUPS = (
     ("Undone, so no longer in effect", frozenset({"undone"})),
     ("Refused or failed, so never in effect", PROVEN - {"undone"}),
+    ("Staged, in effect once the run has committed", frozenset({"held"})),
     ("In effect", frozenset({"applied", "left_in_place"})),
 )
 

@@ -17,6 +17,7 @@ from saga_core.adapter.place import is_at, outermost, quoted
 from saga_core.clock import seconds
 from saga_core.engine.context import STEP
 from saga_core.engine.ending import drain
+from saga_core.engine.hold import receipt
 from saga_core.engine.io import ASYNC, SYNC, drive
 from saga_core.engine.leaving import leave, leave_on_loop
 from saga_core.engine.rewind import rewind
@@ -52,7 +53,8 @@ class Recorded(NamedTuple):
 
     Attributes:
         state: What became of it.
-        result: The effect's result in the annotated type, None unless the state is `applied`.
+        result: The effect's result in the annotated type, None unless the state is `applied`; of a held
+            call its receipt.
     """
 
     state: StepState
@@ -269,6 +271,8 @@ class Session:
         if not found:
             return None
         step = found[-1]
+        if step.is_hold and not step.is_dropped:
+            return Recorded(step.state, receipt(self._node.session, step))
         if step.state != "applied" or step.result is None:
             return Recorded(step.state, None)
         declared = registry.ACTIONS.get(step.action)

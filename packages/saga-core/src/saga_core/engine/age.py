@@ -20,7 +20,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def distrust(view: SagaView, *, clock: Clock, within: timedelta, is_named: bool) -> str | None:
-    """Return in words why nothing is undone in a free saga's name, or None where its age speaks for it.
+    """Return in words why nothing is undone, or sent, in a free saga's name, or None where its age speaks for it.
 
     A record from the future has no age: the machine's clock was set back, or that of its writer was wrong. Only whoever
     names the saga vouches for it, within the same span.
@@ -39,7 +39,8 @@ def distrust(view: SagaView, *, clock: Clock, within: timedelta, is_named: bool)
         found = f"its last record is dated {told(-old)} ahead of this machine's clock"
     else:
         found = f"nothing was written in it, or due, for {told(old)}"
-    return f"{found}: a restored copy, perhaps, so nothing is undone unasked"
+    what = "sent" if view.ended == "committed" else "undone"
+    return f"{found}: a restored copy, perhaps, so nothing is {what} unasked"
 
 
 def _age(view: SagaView, clock: Clock) -> int:

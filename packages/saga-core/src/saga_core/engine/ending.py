@@ -176,16 +176,11 @@ async def _commit(io: Io, node: Node, until: int) -> bool:
         written = session.append(Committed(session.clock.wall()))
     await _commit_barrier(io, session, written)
     session.is_past_pivot = True
-    if holds(session.view):
+    if session.view.holds_left:
         await go_forward(io, session, until)
     else:
         await after_commit(io, session)
     return True
-
-
-def holds(view: SagaView) -> bool:
-    """Tell whether held effects are left to be sent, or to be found out about."""
-    return any(step.is_hold and (step.is_unsent or step.state in OPEN) for step in view.steps.values())
 
 
 async def go_forward(io: Io, session: Session, until: int) -> None:

@@ -73,12 +73,12 @@ def take(session: Session, due: int | None) -> None:
 
 async def turn(io: Io, session: Session) -> None:
     """Carry one saga's unwinding on for a while, and schedule or give up what remains."""
-    from saga_core.engine.ending import after_commit, finish, go_forward, holds  # noqa: PLC0415 -- the ending hands over to the janitor and back
+    from saga_core.engine.ending import after_commit, finish, go_forward  # noqa: PLC0415 -- the ending hands over to the janitor and back
     from saga_core.engine.unwind import unwind  # noqa: PLC0415
 
     try:
         if session.view.ended == "committed":
-            if not holds(session.view):
+            if not session.view.holds_left:
                 await after_commit(io, session)
                 return
             session.doubt_interrupted()

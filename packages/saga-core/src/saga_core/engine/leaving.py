@@ -50,8 +50,8 @@ def _is_plain(node: Node, error: BaseException | None) -> bool:
     view = node.session.view
     if node.session.is_behind or node.session.runs or error is not None or node.decision is not None:
         return False
-    return node.parent is not None or not any(
-        step.state == "held" or is_unsettled(view, step) for step in view.steps.values()
+    return node.parent is not None or not (
+        view.has_holds or any(is_unsettled(view, step) for step in view.steps.values())
     )
 
 
