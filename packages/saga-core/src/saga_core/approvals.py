@@ -18,6 +18,7 @@ from saga_core import codec, fold
 from saga_core.clock import nanoseconds
 from saga_core.errors import ApprovalConflict, NotFound
 from saga_core.permissions import Decision, Grant, Standing, State, digest
+from saga_core.secrets import mask
 from saga_core.stores.store import Backend
 
 if TYPE_CHECKING:
@@ -202,8 +203,8 @@ def grant(
         None if limit is None else str(Decimal(limit)),
         currency,
         0,
-        codec.words(by),
-        codec.words(reason),
+        mask(codec.words(by)),
+        mask(codec.words(reason)),
     )
     return _backend(store).permits.grant(made, nanoseconds(expires_in))
 
@@ -232,7 +233,7 @@ def _decide(store: Store, approval_id: str, by: str, decision: Callable[[Approva
     if asked is None:
         _none(approval_id)
     made = decision(approval, asked)
-    made = msgspec.structs.replace(made, by=codec.words(by), reason=codec.words(made.reason))
+    made = msgspec.structs.replace(made, by=mask(codec.words(by)), reason=mask(codec.words(made.reason)))
 
     def allowed(standing: Standing) -> None:
         _refuse_late(standing, made)

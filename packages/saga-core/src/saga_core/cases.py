@@ -23,6 +23,7 @@ from saga_core.gate import DEFAULT
 from saga_core.ids import is_saga_id
 from saga_core.plan import next_move
 from saga_core.records import CaseResolved, Suspended
+from saga_core.secrets import mask
 from saga_core.view import is_over
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _settle(session: Session, case: Case, by: str, how: How, evidence: str) -> N
         if step.state == "undo_failed" and step.undo is None:
             raise _conflict(case.id, "no undo is recorded that could be tried", "undo it by hand, or leave it in place")
     at = session.clock.wall()
-    session.append(CaseResolved(number, at, codec.words(by), how, codec.words(evidence)))
+    session.append(CaseResolved(number, at, mask(codec.words(by)), how, mask(codec.words(evidence))))
     log.info("saga %s case %d was settled by %s: %s", session.saga_id, number, by, how)
     if view.ended == "needs_human" and not view.open_cases and all(map(is_over, view.steps.values())):
         session.append(last_word(view, at))

@@ -16,6 +16,7 @@ from saga_core.codec import thaw
 from saga_core.errors import DeclarationError
 from saga_core.ids import step_key
 from saga_core.records import EMPTY
+from saga_core.secrets import is_suspect
 from saga_core.signature import Signature, refuse_unrunnable, restore
 from saga_core.view import NO_FACTS
 
@@ -99,6 +100,7 @@ class Declaration:
 
     Attributes:
         lands_for: `lands_within` in nanoseconds.
+        suspects: The names of its parameters are such that what stands under them may be a secret.
         is_simple: Nothing but the built-in rules stands between a call and its intent: nothing is read or derived.
     """
 
@@ -122,6 +124,7 @@ class Declaration:
         "resource",
         "reversibility",
         "signature",
+        "suspects",
         "tier",
         "timeout",
         "undo",
@@ -188,6 +191,9 @@ class Declaration:
                 f"{what}: it is held, and hide= keeps out of the log what it needs when it is sent",
                 next="pass a reference under which the function finds the value, and let it look there",
             )
+        self.suspects = self.signature.is_open or any(
+            is_suspect(name) for name in self.signature.names if name not in hide
+        )
         self.is_simple = False
         if undo is not None:
             self.set_undo(undo)

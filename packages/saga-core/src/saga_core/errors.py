@@ -132,6 +132,12 @@ class BadArguments(SagaError):
     code = "SG206"
 
 
+class SecretRefused(BadArguments):
+    """What looks like a secret would have been recorded: the action was not called."""
+
+    code = "SG207"
+
+
 class SagaClosed(SagaError):
     """The saga takes no further step: the action was not called."""
 

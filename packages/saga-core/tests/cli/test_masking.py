@@ -116,6 +116,8 @@ def test_shown_text_is_one_harmless_line() -> None:
 def test_no_command_shows_a_secret_that_the_log_holds(desk: Desk) -> None:
     key = SECRETS["Stripe key"]
     desk.python(
+        "from saga_core.engine import invocation, landing, terms\n"  # a log of somebody who does not look
+        "invocation.find = landing.find = terms.find = lambda *_: None\n"
         f"key = {key!r}\n"
         "with saga_scope('leak ' + key, key='order ' + key, tags={'token': 'hunter22', 'of': key}) as saga:\n"
         "    charge(1, note='use ' + key, password='hunter2', extra={'dsn': 'postgres://app:hunter3@db/x', 'k': key})\n"

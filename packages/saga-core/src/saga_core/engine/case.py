@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from saga_core.engine.session import log
 from saga_core.records import CaseOpened
+from saga_core.secrets import mask
 
 if TYPE_CHECKING:
     from saga_core.engine.session import Session
@@ -18,6 +19,7 @@ MAY_BE_HIDDEN = "it was not found, but a neighbour that is not undone may hide i
 
 def open_case(session: Session, step: StepView | None, words: str, *, logged: str | None = None) -> None:
     """Put something before a person; `logged` are the words for the log line where `words` hold values."""
+    words = mask(words)
     with session.lock:
         number = len(session.view.cases) + 1
         session.append(CaseOpened(number, session.clock.wall(), None if step is None else step.number, words))

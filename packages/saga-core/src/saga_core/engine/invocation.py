@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from saga_core import codec
 from saga_core.engine.context import STEP, Step
-from saga_core.errors import BadArguments, SagaClosed, SagaForked
+from saga_core.errors import BadArguments, SagaClosed, SagaForked, SecretRefused
 from saga_core.records import EMPTY, Intended
+from saga_core.secrets import find, may_hold
 from saga_core.view import StepView
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from saga_core.types import Tier
 
 _MEND = "pass JSON, or name the argument in hide= if no undo or probe needs it"
+
+_ENCRYPT = "keep it out of what is read, or encrypt the store: what an undo needs may stand in an encrypted log"
 
 NOT_YET = StepView(Intended(0, 0, "", 0, "", "", "", 0, None, EMPTY, EMPTY, EMPTY, "", 0))
 """The step, numbered 0, of a call whose intent is not written."""
@@ -89,13 +92,29 @@ class Invocation(Step, eq=False, kw_only=True):
         shown = {name: value for name, value in arguments.items() if name not in hidden} if hidden else arguments
         try:
             data = codec.freeze(shown)
-            for value in shown.values():
-                if type(value) not in codec.SCALARS:
-                    codec.refuse_unfit(codec.thaw(data))
-                    break
+            is_flat = codec.SCALARS.issuperset(map(type, shown.values()))
+            if not is_flat:
+                codec.refuse_unfit(codec.thaw(data))
         except (TypeError, ValueError) as unfit:
             raise self._unfit(f"an argument cannot be recorded: {unfit}", _MEND) from unfit
+        if may_hold(data) is not None or self.declared.suspects or not is_flat:
+            self._refuse_secret(codec.thaw(data), "argument", "name it in hide=, or pass a reference to the credential")
         return data
+
+    def _refuse_secret(self, value: Any, what: str, mend: str) -> None:
+        """Refuse to record what looks like a secret.
+
+        Raises:
+            SecretRefused: It does.
+        """
+        found = find(value)
+        if found is not None:
+            raise SecretRefused(
+                f"{self.declared.name!r} was not called: its {what} would put a secret into the log ({found})",
+                saga_id=self.saga_id,
+                world="nothing was called and nothing of it was recorded",
+                next=mend,
+            )
 
     def freeze_capture(self, read: Any) -> Raw:
         """Return what the capture read as the log will hold it.
@@ -109,6 +128,8 @@ class Invocation(Step, eq=False, kw_only=True):
         except (TypeError, ValueError) as unfit:
             mend = "return JSON from the capture"
             raise self._unfit(f"what its capture read cannot be recorded: {unfit}", mend) from unfit
+        if not self._session.is_encrypted:
+            self._refuse_secret(codec.thaw(data), "capture", _ENCRYPT)
         return data
 
     def take_keyed_undo(self, undo: object) -> Compensation:
@@ -118,10 +139,13 @@ class Invocation(Step, eq=False, kw_only=True):
             BadArguments: It cannot be recorded.
         """
         try:
-            return codec.bound(undo)
+            bound = codec.bound(undo)
         except (TypeError, ValueError) as unfit:
             mend = "return what the inverse's bind returns"
             raise self._unfit(f"its keyed undo cannot be recorded: {unfit}", mend) from unfit
+        if not self._session.is_encrypted:
+            self._refuse_secret(dict(bound.args), "keyed undo", _ENCRYPT)
+        return bound
 
     def _unfit(self, why: str, mend: str) -> BadArguments:
         return BadArguments(

@@ -11,6 +11,7 @@ from saga_core.engine.session import log
 from saga_core.errors import GateRefused
 from saga_core.gate import Judgement, Proposal, Verdict
 from saga_core.records import Refused
+from saga_core.secrets import mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,7 +91,7 @@ def _problem(amount: Any, currency: str | None) -> str | None:
 def refused(call: Invocation, position: str, verdict: Verdict) -> GateRefused:
     """Log that a call is refused and return the error that says so."""
     session, declared = call.session, call.declared
-    verdict = Verdict(*map(codec.words, verdict))
+    verdict = Verdict(*(mask(codec.words(word)) for word in verdict))
     step = session.next_step()
     session.append(
         Refused(

@@ -14,6 +14,7 @@ from saga_core.engine.io import is_interrupt
 from saga_core.engine.session import log
 from saga_core.plan import declaration_of
 from saga_core.records import EMPTY, Applied, Missed
+from saga_core.secrets import find, has_suspect, is_doubtful, marker_in, scrub
 from saga_core.view import PROVEN, may_hide
 
 if TYPE_CHECKING:
@@ -120,6 +121,10 @@ def land(session: Session, step: StepView, declared: Declaration | None, result:
     except (TypeError, ValueError) as unfit:
         problem = f"its result cannot be recorded: {unfit}"
         frozen, plain = EMPTY, None
+    is_scrubbed = not session.is_encrypted and is_doubtful(plain, frozen) and find(plain) is not None
+    if is_scrubbed:
+        plain = scrub(plain)
+        frozen = codec.freeze(plain)
     if declared is not None and problem is None and declared.undo is not None:
         try:
             call = declared.call_of(step, (session.saga_id, step.intent.position, "do", step.intent.attempt), plain)
@@ -128,6 +133,11 @@ def land(session: Session, step: StepView, declared: Declaration | None, result:
         except Exception as error:  # noqa: BLE001 -- the effect stands whatever the user's undo raises
             problem = f"its undo could not be derived: {type(error).__qualname__} in the undo of {step.action!r}"
             log.debug("saga %s step %d %s", session.saga_id, step.number, problem, exc_info=error)
+            undo = None
+    if undo is not None and (is_scrubbed or has_suspect(tuple(undo.args))) and not session.is_encrypted:
+        secret = find(dict(undo.args)) or marker_in(dict(undo.args))
+        if secret is not None:
+            problem = f"its undo needs a secret, which only an encrypted store may hold ({secret})"
             undo = None
     if undo is None and problem is None and step.reversibility in {"reversible", "compensable"}:
         problem = "it landed, and no undo is declared for it"

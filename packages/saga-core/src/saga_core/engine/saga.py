@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 from saga_core.codec import words
 from saga_core.engine.context import AMBIENT
 from saga_core.errors import NoActiveSaga, ScopeMisuse
+from saga_core.secrets import mask
 
 if TYPE_CHECKING:
     from typing import ParamSpec, TypeVar
@@ -75,7 +76,7 @@ class Saga:
         self._decide("suspend", reason)
 
     def _decide(self, kind: str, reason: str) -> None:
-        reason = words(reason)
+        reason = mask(words(reason))
         scope = self._node.scope
         if scope.decision is None or kind == "rollback":
             scope.decision = (kind, reason)

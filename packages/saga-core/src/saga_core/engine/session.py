@@ -12,10 +12,11 @@ import msgspec
 from saga_core import codec, fold, ids
 from saga_core.clock import SYSTEM
 from saga_core.engine.io import ASYNC, PRIVATE_LOOP
-from saga_core.errors import BadArguments, SagaForked, StoreError
+from saga_core.errors import BadArguments, SagaForked, SecretRefused, StoreError
 from saga_core.gate import DEFAULT, Gate
 from saga_core.records import Doubted, Noted
 from saga_core.report import Report, report_of
+from saga_core.secrets import find
 from saga_core.stores import fork
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Session:
         is_replay: The saga is committed; recorded positions answer, nothing new runs.
         is_past_pivot: The commit is on the disk; only held effects are left to be sent.
         is_dead: This is a forked child's copy: it may do nothing.
+        is_encrypted: The logs are, so that they may hold what an undo needs although it looks like a secret.
         asks: How calls that a person has to decide about wait; None where nobody can be asked.
     """
 
@@ -115,6 +117,7 @@ class Session:
         self.is_replay = False
         self.is_past_pivot = False
         self.is_dead = False
+        self.is_encrypted = getattr(store, "encryption", None) is not None
         self.asks: Asks | None = None
         self.newest = max((*view.steps, *(call.number for call in (*view.refused, *view.waiting.values()))), default=0)
         self.flights: set[Flight] = set()
@@ -259,6 +262,14 @@ class Session:
                 world="the effect is under way; the fact was not noted",
                 next="note JSON only: ids, numbers, text",
             ) from unfit
+        found = None if self.is_encrypted else find(plain)
+        if found is not None:
+            raise SecretRefused(
+                f"a noted fact would put a secret into the log ({found})",
+                saga_id=self.saga_id,
+                world="the effect is under way; the fact was not noted",
+                next="note an id, or encrypt the store",
+            )
         return self.append(Noted(step, plain))
 
     async def wait_durable(self, step: int, position: int) -> None:

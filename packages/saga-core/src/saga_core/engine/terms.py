@@ -18,6 +18,7 @@ from saga_core.engine.session import Asks, Session
 from saga_core.errors import ScopeMisuse
 from saga_core.gate import DEFAULT, Gate
 from saga_core.records import ScopeOpened
+from saga_core.secrets import find
 from saga_core.stores import open_store
 from saga_core.stores.store import Backend
 
@@ -74,6 +75,13 @@ def refuse_unfit(terms: Terms) -> None:
                 world="nothing was opened",
                 next="pass str values",
             ) from None
+        found = find(text)
+        if found is not None:
+            raise ScopeMisuse(
+                f"a scope's name, key and tags stand in the log; one of them holds a secret ({found})",
+                world="nothing was opened",
+                next="name the saga by something that may be read",
+            )
 
 
 async def open_node(io: Io, terms: Terms) -> Node:
