@@ -52,7 +52,9 @@ COMMITTED: tuple[Record, ...] = (
     records.Noted(1, {"intent": "pi_1", "tries": 2}),
     records.Applied(1, 3, codec.freeze({"id": "ch_1"}), _UNDO, 9, None, stray=True),
     records.Returned(1, 4),
-    records.Refused(2, 5, "bank.wire", 1, "IRREVERSIBLE", "", "wire-0", "irreversible", "nobody approved it"),
+    records.Refused(
+        2, 5, "bank.wire", 1, "IRREVERSIBLE", "", "wire-0", "irreversible", "nobody approved it", "built in"
+    ),
     records.ScopeOpened("1", "", "inner", 6),
     records.ScopeEnded("1", kept=True, at=7),
     records.Committing(8),
@@ -74,6 +76,51 @@ UNWOUND: tuple[Record, ...] = (
     records.CaseOpened(1, 15, 3, "nobody can tell"),
     records.Parked(16),
     records.RolledBack(17),
+)
+
+
+DECIDED: tuple[Record, ...] = (
+    _BEGAN,
+    records.Asked(
+        1,
+        3,
+        "4a7d1ed414474e40",
+        "bank.wire",
+        1,
+        "irreversible",
+        "",
+        "/bank.wire#1",
+        1,
+        codec.freeze({"amount": 42_000}),
+        "42000",
+        "EUR",
+        "ab" * 32,
+        (("above", "pay.py:3", "above 500 EUR"), ("irreversible", "built in", "irreversible")),
+        2,
+        86_400_000_000_000,
+    ),
+    records.Answered(1, 4, "approved", (("ana", "fine", 4), ("bo", "", 4)), codec.freeze({"amount": 300})),
+    records.Permitted("/bank.wire#1", 5, 7, "4a7d1ed414474e40", None, (("ledger", "300"),)),
+    records.Held(
+        2,
+        6,
+        "mail.send",
+        1,
+        "irreversible",
+        "",
+        "/mail.send#1",
+        1,
+        None,
+        codec.freeze({"to": "ana"}),
+        records.EMPTY,
+        "power",
+        300_000_000_000,
+    ),
+    records.Committed(7),
+    records.Released(2, 8, 1, 1),
+    records.CaseOpened(1, 9, 2, "it may have been sent"),
+    records.CaseResolved(1, 10, "ana", "left", "it is in my inbox"),
+    records.Closed(11),
 )
 
 
@@ -137,6 +184,7 @@ JOURNAL = copies.Name(HEADER.boot, 17, bytes(range(8)))
 
 SAMPLES = {
     "committed.log": log(COMMITTED),
+    "decided.log": log(DECIDED),
     "unwound.log": log(UNWOUND),
     "parts.log": log(UNWOUND, parts=True),
     "encrypted.log": encrypted(UNWOUND),

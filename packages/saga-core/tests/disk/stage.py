@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from saga_core.errors import StoreError
 from saga_core.stores import boot, committer, file, fork, journal, lock, log, place, reserve
 from saga_core.stores.file import FileStore
+from saga_core.stores.memory import MemoryStore
 
 from .machine import Machine
 from .simdisk import SimDisk
@@ -39,6 +40,10 @@ PART = 500
 """Bytes of payload in a frame: longer records come in parts."""
 
 
+_PERMITS = MemoryStore().permits
+"""Nobody is asked and nothing is metered on the stage."""
+
+
 class Table:
     """The control database of a machine."""
 
@@ -46,6 +51,7 @@ class Table:
         assert isinstance(system, SimDisk)
         assert directory == PLACE
         self._machine = system.machine
+        self.permits = _PERMITS
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
         """Return the saga of a key's highest generation and that generation."""
@@ -62,6 +68,9 @@ class Table:
         self._machine.keys[key, generation] = saga
         self._machine.leave("commit")
         return True
+
+    def close(self) -> None:
+        """Keep nothing open."""
 
     def _enter(self, name: str) -> None:
         try:

@@ -16,7 +16,7 @@ from saga_core import frame
 from saga_core.records import Record
 from saga_core.stores import copies
 
-from .samples import COMMITTED, SAMPLES, UNWOUND, told
+from .samples import COMMITTED, DECIDED, SAMPLES, UNWOUND, told
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -34,7 +34,7 @@ def test_the_same_records_are_still_the_same_bytes(name: str) -> None:
 
 
 def test_every_kind_of_record_has_a_golden_one() -> None:
-    assert {type(record) for record in (*COMMITTED, *UNWOUND)} == set(get_args(Record))
+    assert {type(record) for record in (*COMMITTED, *UNWOUND, *DECIDED)} == set(get_args(Record))
 
 
 def test_a_log_of_an_unknown_version_is_refused_and_not_guessed_at() -> None:
