@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-_CARD = re.compile(r"(?<![\w.-])(?:\d[ -]?){14,15}\d(?![\w-])")
-_CARD_STARTS = re.compile(r"3[47]|4|5[1-5]|2[2-7]|6011|65")
-_LONG = re.compile(r"[A-Za-z0-9+/_-]{32,}={0,2}")
-_PASSWORD_IN_URL = re.compile(r"(://[^\s/:@]*:)[^\s/@]+@")
-_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END[A-Z ]*-----|\Z)", re.DOTALL)),
-    ("bearer token", re.compile(r"\bbearer\s+[\w.~+/=-]{6,}", re.IGNORECASE)),
-    ("basic credentials", re.compile(r"\bbasic\s+[A-Za-z0-9+/]{12,}={0,2}", re.IGNORECASE)),
-    ("webhook secret", re.compile(r"\bwhsec_[\w+/=-]+")),
-    ("Stripe key", re.compile(r"\b[sr]k_(?:(?:live|test)_\w+|(?=\w*\d)\w{8,})")),
-    ("client secret", re.compile(r"\b(?:pi|seti)_[A-Za-z0-9]+_secret_\w+")),
-    ("API key", re.compile(r"\bsk-[\w-]{16,}")),
-    ("GitHub token", re.compile(r"\b(?:gh[oprsu]_|github_pat_)\w{20,}")),
-    ("Slack token", re.compile(r"\bxox[a-z]-[\w-]{8,}")),
-    ("AWS key", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
-    ("JSON web token", re.compile(r"\beyJ[\w-]{6,}\.[\w-]+\.[\w-]*")),
-    ("Salesforce session", re.compile(r"\b00D[A-Za-z0-9]{12,15}![\w.]{8,}")),
+_CARD = r"(?<![\w.-])(?:\d[ -]?){14,15}\d(?![\w-])"
+_CARD_STARTS = r"3[47]|4|5[1-5]|2[2-7]|6011|65"
+_LONG = r"[A-Za-z0-9+/_-]{32,}={0,2}"
+_LOGIN_IN_URL = r"(://[^\s/:@]*:)[^\s/@]+@"
+_SHAPES: tuple[tuple[str, str], ...] = (
+    ("private key", r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END[A-Z ]*-----|\Z)"),
+    ("bearer token", r"(?i)\bbearer\s+[\w.~+/=-]{6,}"),
+    ("basic credentials", r"(?i)\bbasic\s+[A-Za-z0-9+/]{12,}={0,2}"),
+    ("webhook secret", r"\bwhsec_[\w+/=-]+"),
+    ("Stripe key", r"\b[sr]k_(?:(?:live|test)_\w+|(?=\w*\d)\w{8,})"),
+    ("client secret", r"\b(?:pi|seti)_[A-Za-z0-9]+_secret_\w+"),
+    ("API key", r"\bsk-[\w-]{16,}"),
+    ("GitHub token", r"\b(?:gh[oprsu]_|github_pat_)\w{20,}"),
+    ("Slack token", r"\bxox[a-z]-[\w-]{8,}"),
+    ("AWS key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    ("JSON web token", r"\beyJ[\w-]{6,}\.[\w-]+\.[\w-]*"),
+    ("Salesforce session", r"\b00D[A-Za-z0-9]{12,15}![\w.]{8,}"),
 )
 _QUICK = re.compile(
     rb"[-wsr_gxAe0Bb](?:----BEGIN|hsec_|k_(?:live|test)_|secret_|k-[\w-]{16}|h[oprsu]_\w|ithub_pat_|ox[a-z]-|"
-    rb"KIA[A-Z0-9]|SIA[A-Z0-9]|yJ[\w-]{6}|0D[A-Za-z0-9]{12}|earer )"
+    rb"KIA[A-Z0-9]|SIA[A-Z0-9]|yJ[\w-]{6}|0D[A-Za-z0-9]{12}|(?i:earer\s))"
 )
 """Finds in a frozen value's bytes what may be of a strong shape; what it passes over holds none."""
 
@@ -64,7 +64,7 @@ _LEAST = 8
 _SHORTEST = 20
 _LETTERS = 3
 _NUMBERS = 2
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_WORDS = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+"
 _SECRET_WORDS = frozenset(
     {"password", "passwd", "passphrase", "secret", "token", "authorization", "cookie", "cvc", "cvv", "apikey"}
 )
@@ -121,7 +121,7 @@ def scrub(value: Any, name: str = "") -> Any:
         return _marker(_strong_name(name) or "secret")
     for kind, shape in _SHAPES:
         if kind in _STRONG:
-            value = shape.sub(_marker(kind), value)
+            value = re.sub(shape, _marker(kind), value)
     return value
 
 
@@ -155,11 +155,11 @@ def is_doubtful(value: Any, frozen: bytes | Raw) -> bool:
 def _strong_shape(text: str) -> str | None:
     if may_hold(text.encode("utf-8", "surrogatepass")) is None:
         return None
-    return next((kind for kind, shape in _SHAPES if kind in _STRONG and shape.search(text)), None)
+    return next((kind for kind, shape in _SHAPES if kind in _STRONG and re.search(shape, text)), None)
 
 
 def _strong_name(name: str) -> str | None:
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = [word.lower() for word in re.findall(_WORDS, name)]
     if words[-1:] == ["token"] and words[-2:-1] and words[-2] in _PAGES:
         return None
     return _kind_by_name(name)
@@ -179,14 +179,14 @@ def mask(text: str) -> str:
     """Return the text with every part that looks like a secret replaced by the name of its kind."""
     text = mask_url(text)
     for kind, shape in _SHAPES:
-        text = shape.sub(_marker(kind), text)
-    text = _CARD.sub(lambda found: _marker("card number") if _is_card(found[0]) else found[0], text)
-    return _LONG.sub(lambda found: _marker("token") if _is_random(found[0]) else found[0], text)
+        text = re.sub(shape, _marker(kind), text)
+    text = re.sub(_CARD, lambda found: _marker("card number") if _is_card(found[0]) else found[0], text)
+    return re.sub(_LONG, lambda found: _marker("token") if _is_random(found[0]) else found[0], text)
 
 
 def mask_url(url: str) -> str:
     """Return a URL without its password."""
-    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{_marker('password')}@", url)
+    return re.sub(_LOGIN_IN_URL, lambda found: f"{found[1]}{_marker('password')}@", url)
 
 
 def mask_value(value: Any, name: str = "") -> Any:
@@ -213,7 +213,7 @@ def _marker(kind: str) -> str:
 
 
 def _kind_by_name(name: str) -> str | None:
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = [word.lower() for word in re.findall(_WORDS, name)]
     if words and words[-1] in _SECRET_WORDS:
         return words[-1]
     return " ".join(words[-2:]) if tuple(words[-2:]) in _SECRET_PAIRS else None
@@ -223,7 +223,7 @@ def _is_card(text: str) -> bool:
     digits = [int(letter) for letter in text if letter.isdigit()]
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
     plain = digits[-1::-2]
-    return (sum(doubled) + sum(plain)) % 10 == 0 and _CARD_STARTS.match("".join(map(str, digits))) is not None
+    return (sum(doubled) + sum(plain)) % 10 == 0 and re.match(_CARD_STARTS, "".join(map(str, digits))) is not None
 
 
 def _is_random(text: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw
@@ -113,7 +112,7 @@ class _Question:
         self._step = call.session.key_of(position, "do", attempt)
         self._quorum = max(question.approvals for question in judgement.questions)
         self._digest = _digest(call, position, attempt, leave.frozen)
-        self._id = blake2b(self._digest.encode(), digest_size=8, person=b"saga-request").hexdigest()
+        self._id = self._digest[:16]
 
     async def put(self) -> Leave:
         """Ask, wait as long as the scope's terms say, and return what may run."""

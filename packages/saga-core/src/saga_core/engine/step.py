@@ -11,7 +11,6 @@ from saga_core.engine.hold import receipt, stage
 from saga_core.engine.invocation import NOT_YET, Invocation
 from saga_core.engine.io import ASYNC, PRIVATE_LOOP
 from saga_core.engine.judge import judge
-from saga_core.engine.permission import seek, take
 from saga_core.engine.recall import recall
 from saga_core.engine.saga import Saga, place
 from saga_core.engine.session import log
@@ -122,6 +121,8 @@ async def _attempt(call: Invocation, position: str, known: StepView | None, give
         complete = dict(await call.io.ask(declared.prepare, given))
         frozen = call.freeze(complete)
     attempt = 1 if known is None else known.attempt + 1
+    from saga_core.engine.permission import seek, take  # noqa: PLC0415 -- most calls take the straight way
+
     leave = await seek(call, position, attempt, complete, frozen)
     complete, frozen, money = leave.given, leave.frozen, leave.money
     at = session.clock.wall()

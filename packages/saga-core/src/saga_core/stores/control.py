@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from saga_core.errors import StoreError
 from saga_core.ids import key_digest
 from saga_core.stores import fork
-from saga_core.stores.permits import SCHEMA, Permits
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Generator
 
+    from saga_core.stores.permits import Permits
     from saga_core.stores.system import System
 
 WAIT = 5.0
@@ -49,7 +49,7 @@ class Control:
         self._system = system
         self._path = os.path.join(directory, "control.db")
         self._lock_path = os.path.join(directory, "control.lock")
-        self.permits = Permits(self.change, self.look)
+        self._permits: Permits | None = None
         self._changing = threading.RLock()
         self._kept: tuple[sqlite3.Connection, os.stat_result] | None = None
 
@@ -68,6 +68,16 @@ class Control:
             connection.execute("insert into keys values (?, ?, ?, ?)", (digest, generation, saga, time.time_ns()))
             return True
 
+    @property
+    def permits(self) -> Permits:
+        """What people and ledgers allow."""
+        with self._changing:
+            if self._permits is None:
+                from saga_core.stores.permits import Permits  # noqa: PLC0415 -- where nobody is asked, nobody pays
+
+                self._permits = Permits(self.change, self.look)
+            return self._permits
+
     @contextmanager
     def change(self) -> Generator[sqlite3.Connection]:
         """Hold a connection inside a transaction: committed, and durable, at the end; undone by an error.
@@ -79,6 +89,8 @@ class Control:
             connection.execute("begin immediate")
             try:
                 if not _is_made(connection):
+                    from saga_core.stores.permits import SCHEMA  # noqa: PLC0415 -- as above
+
                     for statement in (_KEYS, *SCHEMA.split(";")):
                         connection.execute(statement)
                     connection.execute(f"pragma user_version = {_VERSION}")
@@ -113,7 +125,8 @@ class Control:
         _inherited.append(self._kept)
         self._changing = threading.RLock()
         self._kept = None
-        self.permits.renew()
+        if self._permits is not None:
+            self._permits.renew()
 
     def copy_to(self, path: str) -> None:
         """Copy the database into a new file, which is on disk at return; nothing is copied where there is none.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from saga_core import codec
 from saga_core.errors import StoreError
-from saga_core.stores.permits import SCHEMA, Permits
 from saga_core.stores.store import Reading
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from saga_core.records import Record
+    from saga_core.stores.permits import Permits
     from saga_core.stores.store import Log
     from saga_core.stores.tombstone import Tombstone
 
@@ -164,6 +164,8 @@ class MemoryStore:
 
 def _permits() -> Permits:
     import sqlite3  # noqa: PLC0415 -- a store that nobody is asked in never pays for it
+
+    from saga_core.stores.permits import SCHEMA, Permits  # noqa: PLC0415 -- as above
 
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.executescript(SCHEMA)
