@@ -52,6 +52,7 @@ create table if not exists permits (
 create table if not exists claims (
     place text primary key, person text not null, at integer not null
 ) without rowid;
+create table if not exists deliveries (id text primary key, at integer not null) without rowid;
 create unique index if not exists permits_by_request on permits (request) where request is not null;
 create index if not exists permits_of on permits (saga);
 create table if not exists taken (
@@ -139,6 +140,13 @@ class Permits:
         """Close a request: its call does not wait any more."""
         with self._change() as connection:
             _close(connection, id_)
+
+    def receive_delivery(self, id_: str, within: int) -> bool:
+        """Take note of a message; False for one that came before. Older ones than `within` are forgotten."""
+        with self._change() as connection:
+            now = _now(connection, self._clock)
+            connection.execute("delete from deliveries where at < ?", (now - within,))
+            return connection.execute("insert or ignore into deliveries values (?, ?)", (id_, now)).rowcount == 1
 
     # Grants
 
