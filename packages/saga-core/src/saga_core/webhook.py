@@ -1,8 +1,8 @@
 """Signed messages about approvals: one that tells of a request, and one that brings a decision.
 
 A message carries `Saga-Signature: t=SECONDS,v1=HEX`, an HMAC-SHA256 under a shared secret of the time, the delivery's
-id and the raw body (`TIME.ID.BODY`), and `Saga-Delivery`, an id that is good once. Nothing of a body is parsed before its signature holds.
-There is no unsigned mode, and a verb that is not known decides nothing.
+id and the raw body (`TIME.ID.BODY`), and `Saga-Delivery`, an id that is good once. Nothing of a body is parsed before
+its signature holds. There is no unsigned mode, and a verb that is not known decides nothing.
 
 A decision is a JSON object: `id` of the request, `verb` (`approve` or `reject`), `by`, and perhaps `reason` and `edit`.
 """
