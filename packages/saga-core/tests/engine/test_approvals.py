@@ -31,6 +31,7 @@ from saga_core import (
 from saga_core import approvals as people
 from saga_core.errors import ApprovalConflict, NotFound
 from saga_core.rules import above, deny_actions
+from saga_core.stores import permits
 
 from .world import World, declare, done, eventually, in_plain_scope, in_scope, left_open, unique
 
@@ -395,13 +396,21 @@ def test_a_request_that_nobody_answers_becomes_a_no(store: Store, world: World) 
     assert world.sent == []
 
 
-def test_an_approval_that_expires_before_the_run_is_a_no(store: Store, world: World) -> None:
+def test_an_approval_that_expires_before_the_run_is_a_no(
+    store: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bank = open_bank(world)
-    gate = Gate(lambda _: Escalate("soon", expires_in=timedelta(seconds=1)))
+    gate = Gate(lambda _: Escalate("soon", expires_in=timedelta(hours=1)))
     run(store, bank, gate=gate)
     request = only(store).id
     people.approve(store, request, by="ana")
-    eventually(lambda: people.get(store, request).state == "expired")
+    now: Any = permits._now  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] -- an hour passes
+
+    def later(connection: object, clock: object) -> int:
+        return now(connection, clock) + 3600 * 10**9
+
+    monkeypatch.setattr(permits, "_now", later)
+    assert people.get(store, request).state == "expired"
     ended = run(store, bank, gate=gate)
     assert isinstance(ended.error, GateRefused)
     assert "expired" in str(ended.error)
