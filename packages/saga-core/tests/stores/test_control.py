@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,6 @@ from saga_core.errors import StoreError
 from saga_core.stores import control
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -117,3 +118,44 @@ def test_a_control_database_that_keeps_other_columns_is_refused(store: FileStore
         store.key_holder("order-7")
     with pytest.raises(StoreError, match=r"control\.db"):
         store.take_key("order-7", ids.new_saga_id(), 1)
+
+
+BUSY = """
+import os, sys, threading
+from saga_core import open_store
+from saga_core.permissions import Dispatch
+
+store = open_store(sys.argv[1])
+store.permits.dispatch(Dispatch("first", "saga", "digest"))
+is_over = threading.Event()
+
+def work(number):
+    at = 0
+    while not is_over.is_set():
+        at += 1
+        store.permits.dispatch(Dispatch(f"{number}.{at}", "saga", "digest"))
+        store.key_holder("k")
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+for child in range(25):
+    pid = os.fork()
+    if not pid:
+        store.permits.dispatch(Dispatch(f"child {child}", "saga", "digest"))
+        sys.exit(0)  # with all that an interpreter does at its end
+    assert os.waitpid(pid, 0)[1] == 0
+is_over.set()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_children_forked_amid_transactions_harm_nobodys(place: Path) -> None:
+    url = f"file:{place}"
+    run = subprocess.run([sys.executable, "-c", BUSY, url], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    with closing(sqlite3.connect(place / "control.db")) as connection:
+        assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+        steps = {step for (step,) in connection.execute("select step from permits")}
+    assert {f"child {number}" for number in range(25)} <= steps

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import threading
 import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -50,7 +49,6 @@ class Control:
         self._path = os.path.join(directory, "control.db")
         self._lock_path = os.path.join(directory, "control.lock")
         self._permits: Permits | None = None
-        self._changing = threading.RLock()
         self._kept: tuple[sqlite3.Connection, os.stat_result] | None = None
 
     def key_holder(self, key: str) -> tuple[str, int] | None:
@@ -71,7 +69,7 @@ class Control:
     @property
     def permits(self) -> Permits:
         """What people and ledgers allow."""
-        with self._changing:
+        with fork.gate:
             if self._permits is None:
                 from saga_core.stores.permits import Permits  # noqa: PLC0415 -- where nobody is asked, nobody pays
 
@@ -85,7 +83,7 @@ class Control:
         Raises:
             StoreError: Others held the database for too long, or SQLite refuses.
         """
-        with self._changing, self._turn(), self._kept_connection() as connection:
+        with fork.calm, self._turn(), self._kept_connection() as connection:
             connection.execute("begin immediate")
             try:
                 if not _is_made(connection):
@@ -110,12 +108,12 @@ class Control:
         if not self._system.exists(self._path):
             yield None
             return
-        with self._connection() as connection:
+        with fork.calm, self._connection() as connection:
             yield connection if _is_made(connection) else None
 
     def close(self) -> None:
         """Close what is kept open."""
-        with self._changing:
+        with fork.calm:
             kept, self._kept = self._kept, None
             if kept is not None:
                 kept[0].close()
@@ -123,7 +121,6 @@ class Control:
     def die_in_child(self) -> None:
         """Begin anew in a forked child: the connection is the parent's, and is not to be closed here."""
         _inherited.append(self._kept)
-        self._changing = threading.RLock()
         self._kept = None
         if self._permits is not None:
             self._permits.renew()
@@ -140,7 +137,7 @@ class Control:
             return
         descriptor = self._system.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            with self._connection() as connection, closing(sqlite3.connect(path)) as target:
+            with fork.calm, self._connection() as connection, closing(sqlite3.connect(path)) as target:
                 connection.backup(target)
             self._system.sync_data(descriptor)
         finally:
@@ -151,7 +148,7 @@ class Control:
         if not self._system.exists(self._path):
             return None
         try:
-            with self._connection() as connection:
+            with fork.calm, self._connection() as connection:
                 (found,) = connection.execute("pragma integrity_check(1)").fetchone()
         except StoreError as error:
             return str(error.args[0])
@@ -166,7 +163,7 @@ class Control:
         if not self._system.exists(self._path):
             return
         journal = self._path + "-journal"
-        with self._changing, self._turn(), self._connection() as connection:
+        with fork.calm, self._turn(), self._connection() as connection:
             self.close()
             connection.execute("pragma journal_mode = delete")
             if self._system.exists(journal):

@@ -22,6 +22,13 @@ class Heir(Protocol):
         ...
 
 
+calm = threading.RLock()
+"""Held while SQLite is at work, and across a fork; taken before the gate.
+
+A child inherits what SQLite believes to hold of a file. Forked in the middle of a transaction, it would take its
+parent's locks for its own, and roll its parent's transaction back when it ends.
+"""
+
 gate = threading.RLock()
 """Held while a descriptor appears or goes, and across a fork."""
 
@@ -38,7 +45,7 @@ def watch(heir: Heir) -> None:
         _heirs.add(heir)
         if not _hooks:
             _hooks.append(
-                os.register_at_fork(before=gate.acquire, after_in_parent=gate.release, after_in_child=_after_in_child)
+                os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
             )
 
 
@@ -49,6 +56,16 @@ def close(descriptor: int) -> None:
         os.close(descriptor)
 
 
+def _before() -> None:
+    calm.acquire()
+    gate.acquire()
+
+
+def _after_in_parent() -> None:
+    gate.release()
+    calm.release()
+
+
 def _after_in_child() -> None:
     for descriptor in descriptors:
         with suppress(OSError):
@@ -57,3 +74,4 @@ def _after_in_child() -> None:
     for heir in _heirs:
         heir.die_in_child()
     gate.release()
+    calm.release()
