@@ -53,7 +53,7 @@ def port(store: Store) -> Iterator[int]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    serving = threading.Thread(target=server.serve_forever)
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,))
     serving.start()
     yield server.server_port
     server.shutdown()
